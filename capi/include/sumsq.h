@@ -82,7 +82,8 @@ typedef enum sumsq_preconditioner {
     SUMSQ_PRECONDITIONER_NONE = 1,
     SUMSQ_PRECONDITIONER_JACOBI = 2,
     SUMSQ_PRECONDITIONER_BLOCK_JACOBI = 3,
-    SUMSQ_PRECONDITIONER_MULTIGRID = 4
+    SUMSQ_PRECONDITIONER_MULTIGRID = 4,
+    SUMSQ_PRECONDITIONER_AGGREGATION = 5
 } sumsq_preconditioner;
 
 /* How much of robust losses J^T J holds. */

@@ -79,7 +79,7 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
-    /// Stop PCG at sqrt(r.z) <= E sqrt(r0.z0), with multigrid [default: as the steps turn out, from 1e-3 to 0.3]
+    /// Stop PCG at sqrt(r.z) <= E sqrt(r0.z0), with multigrid and aggregation [default: as the steps turn out, from 1e-3 to 0.3]
     #[arg(long, value_name = "E")]
     eta: Option<f64>,
     /// First trust-region radius [default: 1e4; 1e-3 where all unknowns are globals; with Cholesky 1e8, since its steps are exact however
@@ -296,7 +296,8 @@ pub struct PipelineArgs {
     /// Print what the schedule makes of the pipeline, and run nothing
     #[arg(long, value_enum)]
     pub show: Option<Shown>,
-    /// Write an object file, a C header and the runtime that they need there, and run nothing
+    /// Write an object file, a C header and the runtime that they need there, and run nothing; with --gradient two of each, NAME_forward for the
+    /// outputs and NAME_backward for J^T w
     #[arg(long, value_name = "DIR")]
     pub emit_c: Option<PathBuf>,
 }
@@ -331,6 +332,8 @@ pub enum Stage {
     Routines,
     Choices,
     Schedules,
+    /// Levels of multigrid: their sizes, entries and bytes; needs --inputs
+    Hierarchy,
     Loops,
     Llvm,
     Asm,

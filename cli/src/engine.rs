@@ -12,8 +12,8 @@ use sumsq::codegen::ptxas;
 use sumsq::codegen::runtime::cuda::{self, CudaError, DeviceInfo};
 use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::{
-    Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, ProblemData, Report,
-    SolveError, SolveOptions, Solver,
+    Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, Preconditioner, ProblemData,
+    Report, SolveError, SolveOptions, Solver,
 };
 
 /// A finished solve.
@@ -186,6 +186,16 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The levels of multigrid for the inputs in a file, whatever preconditioner the options name.
+pub fn hierarchies(energy: &Energy, file: &Path, options: &CompileOptions) -> Result<String, Failure> {
+    let inputs = inputs::read(file, energy, None)?;
+    let data = bind(energy, &inputs)?;
+    let options = CompileOptions { preconditioner: Preconditioner::Multigrid, ..for_sizes(options, &data) };
+    let solver = Solver::compile(energy.clone(), &options).map_err(failure)?;
+    let problem = solver.plan(&data).map_err(failure)?;
+    Ok(problem.hierarchies().iter().map(|grids| format!("{grids}\n")).collect())
 }
 
 /// The parameters of generated code that follow from the sizes of the inputs in a file, a line each; and the options with these sizes.

@@ -85,6 +85,10 @@ pub enum Fault {
     BoundsTwice(String),
     #[error("a bound of `{name}` reads the unknown `{unknown}`")]
     BoundsReadUnknown { name: String, unknown: String },
+    #[error("`NearNull` is for unknowns; `{0}` is none")]
+    NearNullOfArray(String),
+    #[error("a `NearNull` of `{name}` reads the unknown `{unknown}`")]
+    NearNullReadsUnknown { name: String, unknown: String },
     #[error("a position is a whole number from 0, got {0}")]
     BadPosition(String),
     #[error("`{name}` has {channels} channels; 1 to 64 are possible")]
@@ -217,6 +221,8 @@ impl Fault {
             BoundsOfArray(_) => "as in Bounds(X, 0, 1), with all channels of an Unknown",
             BoundsTwice(_) => "give one lower and one upper bound",
             BoundsReadUnknown { .. } => "bounds are numbers, Params or arrays",
+            NearNullOfArray(_) => "as in NearNull(X, Vector(1, 0)), with all channels of an Unknown",
+            NearNullReadsUnknown { .. } => "a displacement is made of numbers, Params and arrays",
             Duplicate { .. } => {
                 "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
             }
@@ -329,6 +335,7 @@ impl Fault {
             | PartialShape { partial: name, .. }
             | NoDerivativeImage { image: name, .. }
             | BoundsReadUnknown { name, .. }
+            | NearNullReadsUnknown { name, .. }
             | ChannelCount { name, .. }
             | ChannelRange { name, .. }
             | SliceRange { name, .. }
@@ -339,6 +346,7 @@ impl Fault {
             | SampledSource(n)
             | BoundsOfArray(n)
             | BoundsTwice(n)
+            | NearNullOfArray(n)
             | NoDims(n)
             | IntegerUnknown(n)
             | NoVertices(n)

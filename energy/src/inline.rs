@@ -47,6 +47,9 @@ impl Energy {
                 *side = inline(&mut dag, &self.graphs, &arrays, *side);
             }
         }
+        for value in energy.near_null.iter_mut().flat_map(|n| &mut n.values) {
+            *value = inline(&mut dag, &self.graphs, &arrays, *value);
+        }
         energy.dag = dag;
         energy
     }

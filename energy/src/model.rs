@@ -120,6 +120,15 @@ pub struct BoxBounds {
     pub upper: Vec<ExprId>,
 }
 
+/// A displacement that the energy hardly resists: expressions over an unknown's index space without unknowns, one per channel.
+#[derive(Clone, Hash, Debug)]
+pub struct NearNull {
+    /// The unknown.
+    pub unknown: UnknownId,
+    /// The displacement of an element.
+    pub values: Vec<ExprId>,
+}
+
 /// A constant of the solve with `channels` entries.
 #[derive(Clone, Hash, Debug)]
 pub struct Param {
@@ -189,6 +198,8 @@ pub struct Energy {
     pub blocks: Vec<Block>,
     /// Box bounds, at most one per unknown.
     pub bounds: Vec<BoxBounds>,
+    /// Displacements that are hardly resisted, beside those that follow from the residuals.
+    pub near_null: Vec<NearNull>,
     /// Excluded where any of the expressions of that space is non-zero.
     pub excludes: Vec<(SpaceId, ExprId)>,
     /// `UsePreconditioner(...)`, if said.
@@ -215,13 +226,14 @@ impl Hash for Energy {
             groups,
             blocks,
             bounds,
+            near_null,
             excludes,
             use_preconditioner,
             warnings: _,
             source: _,
         } = self;
         (dag, dims, spaces, unknowns, arrays, computed, params, graphs).hash(state);
-        (residuals, groups, blocks, bounds, excludes, use_preconditioner).hash(state);
+        (residuals, groups, blocks, bounds, near_null, excludes, use_preconditioner).hash(state);
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use sumsq_energy::dag::{Access, At, Env, Offset, Source};
 use sumsq_energy::losses::LossKind;
 use sumsq_energy::model::{ArrayId, Domain, GraphId, Loss, ParamId, SpaceId};
-use sumsq_energy::rust::EnergyBuilder;
+use sumsq_energy::rust::{EnergyBuilder, vector};
 use sumsq_energy::{Budgets, Energy};
 
 /// Z is zero everywhere; added to an expression it makes a residual of it.
@@ -413,6 +413,22 @@ fn views_globals_groups_losses_and_bounds() {
     assert_eq!(fit, [Some(0), Some(0), Some(0), Some(1), None]);
     assert!(matches!(e.blocks[0].loss, Loss::Scaled(LossKind::Huber, _)) && !e.blocks[0].second_order);
     assert_eq!((e.bounds[0].lower.len(), e.bounds[0].unknown.0), (3, 1));
+}
+
+#[test]
+fn near_null_displacements_in_both_front_ends() {
+    let file = load("NearNull(X, Vector(A(0,0), A(0,0), A(0,0)))\nNearNull(X, 2)\nEnergy(X(0,0))");
+    let e = EnergyBuilder::new();
+    let n = e.dim("N");
+    let (a, x) = (e.array("A", 1, &[n]), e.unknown("X", 3, &[n]));
+    e.near_null(&x, vector([a.at([0]), a.at([0]), a.at([0])]));
+    e.near_null(&x, 2.0);
+    e.energy(x.at([0]));
+    for energy in [file, e.finish().unwrap()] {
+        assert!(energy.near_null.iter().all(|n| n.values.len() == 3));
+        let last = &energy.near_null[1].values;
+        assert!(energy.near_null.len() == 2 && last.iter().all(|&v| energy.dag.as_constant(v) == Some(2.0)));
+    }
 }
 
 #[test]

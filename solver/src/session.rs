@@ -259,6 +259,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             grids: problem.hierarchies(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
+            why_cpu: code.why_cpu.clone(),
             lent: problem.plan.lent(),
             precision: code.options.precision,
             threads: code.pool.threads(),
@@ -289,7 +290,7 @@ impl Started {
         let free = problem.free_scalars(data);
         let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
         let limit = options.linear_iterations.unwrap_or_else(ten_times);
-        let mut run = Run::new(options.clone(), limit);
+        let mut run = Run::new(options.clone(), limit, &problem.code.settings.preconditioners);
         let precision = problem.code.options.precision;
         let minimiser = Minimiser::start(&mut run.on(&mut problem.plan), options.clone(), precision, free);
         if let Some(e) = run.failure.take() {

@@ -84,6 +84,28 @@ pub fn graph() -> Small {
     bind(text, &arrays)
 }
 
+/// A vertex in most hyperedges, others in a few or in none.
+pub fn hub() -> Small {
+    let (n, edges) = (70, 400);
+    let mut random = Random::new(6);
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float2, {N}, 0)
+        local A = Array("A", opt_float, {N}, 1)
+        local G = Graph("G", 2, "a", {N}, 3, "b", {N}, 4)
+        Energy(0.3 * (X(0) - A(0)))
+        Residual{name="edge", X(G.a, 0) * sin(X(G.b, 1)) - A(G.a), X(G.b) - 0.5 * X(G.a)}
+    "#;
+    let b = random.below(n, edges).into_iter().map(|v| if v > 9 { 3 } else { v }).collect();
+    let arrays = [
+        doubles("X", &[n, 2], random.numbers(2 * n)),
+        doubles("A", &[n], random.numbers(n)),
+        indices("G.a", 1, random.below(n - 2, edges)),
+        indices("G.b", 1, b),
+    ];
+    bind(text, &arrays)
+}
+
 /// Computed arrays over a grid, one of which reads the other.
 pub fn computed_arrays() -> Small {
     let (w, h) = (19, 14);

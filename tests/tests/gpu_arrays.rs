@@ -11,6 +11,7 @@ use sumsq::{
     SolveOptions, Solver, Stream, Termination,
 };
 use sumsq_libcuda::{Control, preload};
+use sumsq_tests::{bind, bits, doubles};
 
 const W: usize = 48;
 const H: usize = 8;
@@ -427,4 +428,34 @@ fn a_solve_that_fails_leaves_the_callers_unknowns() {
     }
     assert!(failed > 5, "{failed}");
     assert!(read() != before, "the last solve has not failed");
+}
+
+/// Of a wide image all but a corner is excluded. What threads skip changes no bit.
+#[test]
+fn warps_far_from_free_elements_are_skipped() {
+    let machine = Machine::new();
+    const TEXT: &str = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W, H}, 0)
+        local A = Array("A", opt_float, {W, H}, 1)
+        Exclude(less(A(0, 0), 0))
+        Energy(X(0, 0) - A(0, 0), A(0, 0) * sin(X(0, 0)) - X(1, 0), X(0, 0) - X(0, 1))
+    "#;
+    let (w, h) = (192, 48);
+    let value = |i: usize| if i % w < 40 && i / w < 9 { (i % 7) as f64 / 7.0 } else { -1.0 };
+    let arrays =
+        [doubles("X", &[h, w], vec![0.5; w * h]), doubles("A", &[h, w], (0..w * h).map(value).collect())];
+    let solved = |far: &str| {
+        let (energy, mut data) = bind(TEXT, &arrays);
+        let choices = format!("far {{W,H}}: {far}").parse().unwrap();
+        let options =
+            CompileOptions { choices, backend: Backend::Cuda, threads: Some(1), ..CompileOptions::default() };
+        let mut problem = Solver::compile(energy, &options).unwrap().plan(&data).unwrap();
+        machine.control.reset_counters();
+        let report = problem.solve(&mut data, &self::options()).unwrap();
+        ((bits(&data), report.linear_iterations_total), machine.control.counters().instructions)
+    };
+    let ((skipped, few), (kept, many)) = (solved("skipped"), solved("kept"));
+    assert_eq!(skipped, kept);
+    assert!(3 * few < 2 * many, "{few} instructions, {many} without the mask");
 }

@@ -7,11 +7,11 @@ use sumsq::codegen::cache::{Cache, Key};
 use sumsq::energy::Energy;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    CompileLimits, CompileOptions, LossOrder, MemoryLimit, Overrides, Precision, Preconditioner, ProblemData,
-    SolveOptions, Solver, Value,
+    Backend, CompileLimits, CompileOptions, LossOrder, MemoryLimit, Overrides, Precision, Preconditioner,
+    ProblemData, SolveOptions, Solver, Value,
 };
 use sumsq_examples::demos::ALL;
-use sumsq_tests::{bind, bits, doubles};
+use sumsq_tests::{bind, bits, doubles, example_energy};
 
 /// A folder for a cache.
 struct Folder(tempfile::TempDir);
@@ -111,6 +111,46 @@ fn solves_of_second_starts_are_the_same_to_the_bit() {
             assert_eq!(solved(&kept), computed);
         }
     }
+}
+
+/// On the stand-in for a driver: kernels come from the cache as PTX.
+#[test]
+fn second_starts_on_a_gpu_generate_no_kernels() {
+    sumsq_libcuda::preload().unwrap();
+    let (folder, energy) = (Folder::new(), energy("0.5"));
+    let options = CompileOptions { backend: Backend::Cuda, threads: Some(1), ..CompileOptions::default() };
+    let computed = solved(&Solver::compile_kept(energy.clone(), &options, None).unwrap());
+    assert!(!folder.start(&energy, &options).is_kept());
+    let files = folder.files();
+    let kept = folder.start(&energy, &options);
+    assert!(kept.is_kept());
+    assert_eq!((solved(&kept), folder.files()), (computed, files));
+    // Of the CPU nothing is there.
+    assert!(!folder.start(&energy, &CompileOptions::default()).is_kept());
+    // The host's part of a graph's pipelines is nested deeply.
+    let graph = example_energy("arap_mesh_deformation");
+    assert!(!folder.start(&graph, &options).is_kept());
+    assert!(folder.start(&graph, &options).is_kept());
+}
+
+/// The code is right for other sizes than those that it was made for.
+#[test]
+fn a_machine_that_is_left_open_is_a_gpu_where_that_pays() {
+    sumsq_libcuda::preload().unwrap();
+    let reported = |sizes: Option<Vec<usize>>| {
+        let options = CompileOptions { sizes, threads: Some(1), ..CompileOptions::default() };
+        let solver = Solver::compile_kept(energy("0.5"), &options, None).unwrap();
+        let mut data = data();
+        let solve = SolveOptions { iterations: Some(1), ..SolveOptions::default() };
+        solver.plan(&data).unwrap().solve(&mut data, &solve).unwrap()
+    };
+    let large = reported(Some(vec![4000, 4000]));
+    assert_eq!((large.backend, large.why_cpu), ("cuda", None));
+    let small = reported(Some(vec![9, 5]));
+    let why = "0.0 million operations in all residuals would not pay for starting a GPU";
+    assert_eq!((small.backend, small.why_cpu.as_deref()), ("cpu", Some(why)));
+    assert!(small.to_string().contains(&format!("\non the CPU: {why}\n")), "{small}");
+    assert_eq!(reported(None).why_cpu.as_deref(), Some("sizes are not known when code is made"));
 }
 
 #[test]

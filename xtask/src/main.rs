@@ -13,6 +13,7 @@ mod peers;
 mod pipelines;
 mod process;
 mod prose;
+mod python;
 mod suite;
 mod supply;
 
@@ -39,13 +40,15 @@ usage: cargo xtask TASK
                   another release build of the tool against this tree's: LLVM text of all energies, bits of the
                   demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
   how-to          docs/patches: each applies, touches few files, and passes the tests that it names
+  python          the Python package: built in an environment of its own below target/, and tested
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   notices         writes THIRD_PARTY.txt: crates that the tool and the C library contain, with their licences
   deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)
   lint            layers, first words of doc comments, notices, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
-  nightly [STEP]  full, fuzz, miri, threads, valgrind, bundle: ignored tests, long runs of fuzz, miri on buffers, a thread
-                  sanitizer on the pool, valgrind on a solve and a C program, a bundle on the stand-in for the driver";
+  nightly [STEP]  full, fuzz, miri, threads, valgrind, bundle, python, deny, msrv: ignored tests, long runs of fuzz, miri on buffers, a
+                  thread sanitizer on the pool, valgrind on a solve and a C program, a bundle on the stand-in for the driver, the Python
+                  package, dependencies, the oldest compiler";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         ["bundle"] => llvm::check().and_then(|()| bundle::bundle().map(drop)),
         ["compare", old, ref options @ ..] => compare(old, options),
         ["how-to"] => llvm::check().and_then(|()| how_to::how_to()),
+        ["python"] => llvm::check().and_then(|()| python::python()),
         ["layers"] => layers::layers(),
         ["notices"] => notices::write(),
         ["deny"] => supply::deny(),

@@ -1,18 +1,19 @@
 //! Long checks: `cargo xtask nightly`. A step whose tool is absent fails and says what it needs; nothing is installed here.
 
 use crate::process::{Failure, cargo, root, task};
-use crate::{bundle, fuzz, suite, supply};
+use crate::{bundle, fuzz, python, suite, supply};
 
 /// A step by name.
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("full", suite::ignored),
     ("fuzz", fuzz::long),
     ("miri", miri),
     ("threads", thread_sanitizer),
     ("valgrind", valgrind),
     ("bundle", bundle::rehearse),
+    ("python", python::python),
     ("deny", supply::deny),
     ("msrv", supply::msrv),
 ];

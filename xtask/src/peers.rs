@@ -4,8 +4,8 @@ use crate::apt;
 use crate::pipelines;
 use crate::process::{Failure, artifacts, root, task};
 
-/// Ceres with SuiteSparse, a BLAS worth comparing with, a C++ compiler, and what makes Python environments.
-const PACKAGES: [&str; 4] = ["libceres-dev", "libopenblas0-pthread", "g++", "python3-venv"];
+/// Ceres with SuiteSparse, a BLAS worth comparing with, a C++ compiler, what makes Python environments, and PyTorch for processors.
+const PACKAGES: [&str; 5] = ["libceres-dev", "libopenblas0-pthread", "g++", "python3-venv", "python3-torch"];
 
 /// Halide's Python package.
 const HALIDE: &str = "halide==21.0.0";
@@ -21,6 +21,7 @@ pub fn setup() -> Result<(), Failure> {
     println!("built {program}");
     halide()?;
     jax()?;
+    torch()?;
     pipelines::build()
 }
 
@@ -32,6 +33,12 @@ fn halide() -> Result<(), Failure> {
 /// JAX in one of its own, `peers/jax`, in the version of the golden vectors.
 fn jax() -> Result<(), Failure> {
     python("jax", &["-r", &root().join("data/gradients/requirements.txt").to_string_lossy()])
+}
+
+/// The distribution's PyTorch, in an environment, `peers/torch`, of the distribution's Python.
+fn torch() -> Result<(), Failure> {
+    let environment = artifacts("peers")?.join("torch").to_string_lossy().into_owned();
+    task(&["/usr/bin/python3", "-m", "venv", "--system-site-packages", &environment]).run()
 }
 
 /// Installs packages into a Python environment below `peers/`.

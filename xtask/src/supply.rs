@@ -2,12 +2,15 @@
 
 use crate::process::{Failure, root, task};
 
-/// Licences, advisories, sources and bans of all dependencies, as `deny.toml` has them.
+/// Licences, advisories, sources and bans of all dependencies, those of the Python package too, as `deny.toml` has them.
 pub fn deny() -> Result<(), Failure> {
     if task(&["cargo", "deny", "--version"]).output().is_none() {
         return Err(Failure("needs cargo-deny: `cargo install --locked cargo-deny`".into()));
     }
-    task(&["cargo", "deny", "--locked", "check"]).run()
+    let check = ["cargo", "deny", "--locked"];
+    task(&[&check[..], &["check"]].concat()).run()?;
+    task(&[&check[..], &["--manifest-path", "python/Cargo.toml", "check", "--config", "deny.toml"]].concat())
+        .run()
 }
 
 /// Compiles the workspace by the oldest compiler that its manifest promises, into a target folder of its own.

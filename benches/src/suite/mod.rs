@@ -6,6 +6,7 @@ mod burst;
 mod ceres;
 pub mod ceres_problems;
 mod compile;
+mod convolution;
 mod demosaicking;
 mod engine;
 mod engine_pipelines;
@@ -19,6 +20,7 @@ mod pipeline_library;
 mod pipeline_ours;
 mod pipelines;
 mod plan;
+mod preconditioners;
 pub mod start;
 mod stream;
 mod tutorial;
@@ -39,6 +41,7 @@ pub type Benchmark = (&'static str, fn() -> Result<Report, Box<dyn Error>>);
 pub const BENCHMARKS: &[Benchmark] = &[
     ("stream", || Ok(stream::run())),
     ("pcg", || Ok(pcg::run())),
+    ("preconditioners", preconditioners::run),
     ("assembled", || Ok(assembled::run())),
     ("plan", || Ok(plan::run())),
     ("compile", || Ok(compile::run())),
@@ -48,6 +51,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ceres", ceres::run),
     ("engine", engine::run),
     ("pipelines", pipelines::run),
+    ("convolution", convolution::run),
     ("gradients", gradients::run),
     ("demosaicking", demosaicking::run),
     ("burst", burst::run),

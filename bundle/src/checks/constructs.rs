@@ -9,7 +9,7 @@ use sumsq_tests::{Random, small};
 
 pub fn constructs(_: Extent) {
     let mut wrong = vec![];
-    for (name, (energy, data)) in small::all() {
+    for (name, (energy, data)) in small::all().into_iter().chain([("hub", small::hub())]) {
         println!("{name}");
         if catch_unwind(AssertUnwindSafe(|| agrees(&energy, &data))).is_err() {
             wrong.push(name);

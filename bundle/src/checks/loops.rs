@@ -8,6 +8,9 @@ use sumsq_tests::{Case, bits};
 /// Turns between two looks of the host; with 0 the host loops.
 const TURNS: [usize; 4] = [64, 2, 1 << 20, 0];
 
+/// Steps of a solve.
+const STEPS: usize = 4;
+
 pub fn loops(extent: Extent) {
     let device = Device::shared(0).unwrap_or_else(|e| panic!("{e}"));
     if !device.has_loops() {
@@ -22,10 +25,13 @@ pub fn loops(extent: Extent) {
             let solved = solved(name);
             let after = device.counts();
             let (launches, waits) = (after.launches - before.launches, after.waits - before.waits);
+            let graphs = after.graphs - before.graphs;
             println!(
-                "{name}, {turns} turns: {} PCG iterations, {launches} launches, {waits} waits",
+                "{name}, {turns} turns: {} PCG iterations, {launches} launches, {graphs} graphs, {waits} waits",
                 solved.0
             );
+            // Either way of the exchanges, for all steps: what differs between them lies in memory.
+            assert!(graphs <= 2, "{name}, {turns} turns: {graphs} graphs for {STEPS} steps");
             (solved, launches)
         });
         assert!(all[0].0.0 > 8, "{name}: {} PCG iterations", all[0].0.0);
@@ -41,7 +47,7 @@ pub fn loops(extent: Extent) {
 fn solved(name: &str) -> (usize, f64, Vec<u64>) {
     let case = Case::open(name);
     let compile = CompileOptions { backend: Backend::Cuda, ..CompileOptions::default() };
-    let solve = SolveOptions { iterations: Some(4), ..SolveOptions::default() };
+    let solve = SolveOptions { iterations: Some(STEPS), ..SolveOptions::default() };
     let solver = Solver::compile(case.energy.clone(), &compile).unwrap_or_else(|e| panic!("{e}"));
     let mut data = case.data();
     let mut problem = solver.plan(&data).unwrap_or_else(|e| panic!("{e}"));

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use sumsq::codegen::backend::llvm::listing;
-use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
+use sumsq::codegen::compile::aot::{Library, compile_to_object, write_runtime};
 use sumsq::codegen::compile::ptx;
 use sumsq::codegen::lower::{LowerOptions, lower};
 use sumsq::codegen::runtime::{Buffer, Pool, profile};
-use sumsq::codegen::{Schedule, Target};
+use sumsq::codegen::{Pipeline, Schedule, Target};
 use sumsq::{Backend, NamedArray};
 use sumsq_examples::io::{Outputs, check_target, npz};
 use sumsq_examples::pipelines::{ALL, Algorithm, Application, Picture, Planar, Planes, Prepared};
@@ -209,9 +209,16 @@ fn shown(algorithm: &Algorithm, schedule: &Schedule, args: &PipelineArgs) -> Res
     };
     if let Some(folder) = &args.emit_c {
         let target = args.machine.options().machine().map_err(engine::failure)?;
-        let library = compile_to_object(pipeline, schedule, &target).map_err(Failure::input)?;
-        let write = std::fs::create_dir_all(folder).and_then(|()| library.write(folder));
-        write.and_then(|()| write_runtime(folder)).map_err(|error| {
+        let parts = match &algorithm.gradient {
+            Some(gradient) => gradient.halves(pipeline, schedule).map_err(Failure::input)?.to_vec(),
+            None => vec![(pipeline.clone(), schedule.clone())],
+        };
+        let compiled =
+            |(p, s): &(Pipeline, Schedule)| compile_to_object(p, s, &target).map_err(Failure::input);
+        let libraries = parts.iter().map(compiled).collect::<Result<Vec<Library>, Failure>>()?;
+        let made = std::fs::create_dir_all(folder);
+        let written = made.and_then(|()| libraries.iter().try_for_each(|library| library.write(folder)));
+        written.and_then(|()| write_runtime(folder)).map_err(|error| {
             Failure::Output(miette::miette!("cannot write to {}: {error}", folder.display()))
         })?;
     }

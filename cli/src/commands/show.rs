@@ -34,6 +34,13 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
                 Routines::build_with(&energy, options.passes, &groups).map_err(Failure::diagnostic)?;
             routines(&built, &energy, args.stats)
         }
+        Stage::Hierarchy => match &args.inputs {
+            Some(file) => engine::hierarchies(&declared, file, &options)?,
+            None => {
+                let why = "the levels of a hierarchy follow from sizes: name the arrays by --inputs";
+                return Err(Failure::message(why.into()));
+            }
+        },
         late => engine::compiled_text(&declared, late, &options)?,
     };
     if !sizes.is_empty() {

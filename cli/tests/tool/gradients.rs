@@ -259,10 +259,37 @@ fn schedules_are_made_named_or_read() {
         let apart = came.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(apart <= 1e-5, "{schedule}: {apart}");
     }
+}
+
+/// Floats of little-endian bytes.
+fn raw(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect()
+}
+
+/// The outputs and J^T w as two libraries for C: a program has the bits that the command has without a gradient, and those of its slopes.
+#[test]
+fn c_has_both_halves() {
+    let case = Case::new("flow_warp");
+    let slopes = case.gradient();
+    let outputs = run(&case.bench, case.name, &case.params, &case.arrays, false);
     case.bench.sumsq(&["pipeline", "flow_warp", "--gradient", "--emit-c", "c"]).succeeds();
-    let header = std::fs::read_to_string(case.bench.path("c/flow_warp.h")).unwrap();
-    for name in ["w_output", "d_input", "d_flow"] {
-        assert!(header.contains(name), "{name} is not in\n{header}");
+    for a in case.arrays.iter().chain(&case.weights) {
+        let bytes: Vec<u8> = numbers(a).iter().flat_map(|&v| (v as f32).to_le_bytes()).collect();
+        std::fs::write(case.bench.path("c").join(&a.name), bytes).unwrap();
+    }
+    let dir = case.bench.path("c");
+    std::fs::write(dir.join("program.c"), include_str!("flow_warp.c")).unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let out = std::process::Command::new(program).args(args).current_dir(&dir).output().unwrap();
+        assert!(out.status.success(), "{program}: {}", String::from_utf8_lossy(&out.stderr));
+    };
+    let files = ["program.c", "sumsq_runtime.c", "flow_warp_forward.o", "flow_warp_backward.o"];
+    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "program"];
+    run("cc", &[&flags[..], &files[..], &["-lm", "-lpthread"]].concat());
+    run(&dir.join("program").to_string_lossy(), &[]);
+    for (result, of) in [("output", &outputs), ("d.input", &slopes), ("d.flow", &slopes)] {
+        let came = raw(&std::fs::read(dir.join(result)).unwrap());
+        assert!(came == numbers(named(of, result)), "{result}: other bits");
     }
 }
 

@@ -230,6 +230,11 @@ pub fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
         }
         "spatial_transformer" => (vec![real("input", &[2, 5, 9, 18]), real("theta", &[2, 2, 3])], &[]),
         "flow_warp" => (vec![real("input", &[2, 5, 9, 18]), real("flow", &[2, 2, 9, 18])], &[]),
+        "bicubic_warp" => (vec![real("input", &[1, 3, 9, 18]), real("flow", &[1, 2, 9, 18])], &[]),
+        "bilateral_slice_3d" => {
+            let volume = [real("guide", &[1, 4, 5, 18]), real("input", &[1, 3, 4, 5, 18])];
+            ([&[real("grid", &[1, 8, 3, 1, 2, 5])], &volume[..]].concat(), &["cell=4"])
+        }
         _ => (vec![real("input", &[21, 37, 3])], &[]),
     }
 }

@@ -3,6 +3,7 @@
 mod assembler;
 mod faults;
 mod graphs;
+mod kept;
 mod kernels;
 mod machine;
 mod memory;

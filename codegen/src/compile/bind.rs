@@ -35,6 +35,7 @@ pub(super) fn failed_call(kernel: &Kernel, f: Failure) -> Error {
 }
 
 /// The source of each entry of the argument arrays.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) pipeline: String,
     pub(super) signature: Signature,
@@ -57,7 +58,7 @@ impl Plan {
     ///
     /// # Errors
     /// An argument that is neither a buffer nor a parameter of the signature.
-    pub(super) fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
+    pub(super) fn new(f: &LoweredFunction, signature: Signature) -> Result<Plan, Error> {
         let (mut pointers, mut scalars) = (vec![], vec![]);
         let unknown = |name: String| {
             bind_error(&f.name, name, "the code asks for it, but it is neither a buffer nor a parameter")
@@ -68,12 +69,12 @@ impl Plan {
                     pointers.push(signature.plane(flat).ok_or_else(|| unknown(flat.to_string()))?)
                 }
                 Arg::Scalar { param, ty } => {
-                    let source = Source::of(param, *ty, signature);
+                    let source = Source::of(param, *ty, &signature);
                     scalars.push(source.ok_or_else(|| unknown(param.to_string()))?);
                 }
             }
         }
-        Ok(Plan { pipeline: f.name.clone(), signature: signature.clone(), pointers, scalars })
+        Ok(Plan { pipeline: f.name.clone(), signature, pointers, scalars })
     }
 
     fn error(&self, name: &str, message: impl Into<String>) -> Error {
@@ -83,16 +84,6 @@ impl Plan {
     /// The failure of a device that the pipeline, or a buffer of it, is on.
     pub(super) fn device_error(&self, error: CudaError) -> Error {
         Error::Device { pipeline: self.pipeline.clone(), error }
-    }
-
-    /// Slot and plane of each pointer.
-    pub(super) fn pointers(&self) -> &[(usize, usize)] {
-        &self.pointers
-    }
-
-    /// The source of each scalar.
-    pub(super) fn scalars(&self) -> &[Source] {
-        &self.scalars
     }
 
     /// Length of the array of pointers.

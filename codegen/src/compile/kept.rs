@@ -1,13 +1,14 @@
 //! Compiled pipelines that are kept in the user's [`Cache`]: neither lowered nor compiled again.
 //!
 //! The key is all that the code follows from: pipeline and schedule to the last field, the target, what profiles add, and the build, which is
-//! the hash of this crate's sources and LLVM's version. A block holds the object, how its arguments follow from a signature, and the regions
-//! of inputs that it requires: whoever knows the key needs no pipeline.
+//! the hash of this crate's sources and LLVM's version. A block holds the object, or for a GPU the host's part with its objects and the kernels as
+//! PTX, which the driver compiles and keeps in a folder of its own; how arguments follow from a signature; and the regions of inputs that are
+//! required: whoever knows the key needs no pipeline.
 
-use super::bind::{Plan, Source};
-use super::signature::Signature;
+use super::bind::Plan;
+use super::device::UnloadedDevice;
 use super::{Code, Compiled, Inner};
-use crate::backend::llvm::{self, Kernel};
+use crate::backend::llvm::{self, Relocatable};
 use crate::cache::{Cache, Key};
 use crate::error::Error;
 use crate::expr::exact::exact_text;
@@ -32,18 +33,91 @@ pub fn cache() -> Option<Cache> {
 /// The key of what this build makes of `what` for a target.
 pub fn key(what: &impl Hash, target: &Target) -> Key {
     let profile = LowerOptions::default().profile;
-    Key::of(&(env!("SUMSQ_SOURCES"), llvm::version(), format!("{target:?}"), profile, what))
+    // What is left for the host of a GPU is code for this machine.
+    let host = target.gpu.map(|_| Target::host());
+    Key::of(&(env!("SUMSQ_SOURCES"), llvm::version(), format!("{target:?} {host:?}"), profile, what))
 }
 
-/// Everything but the object.
+/// A compiled pipeline before its code is loaded.
 #[derive(Serialize, Deserialize)]
-struct Header {
-    pipeline: String,
-    signature: Signature,
+pub(super) struct Unloaded {
+    plan: Plan,
     required: Required,
-    assertions: Vec<String>,
-    pointers: Vec<(usize, usize)>,
-    scalars: Vec<Source>,
+    code: UnloadedCode,
+}
+
+#[derive(Serialize, Deserialize)]
+enum UnloadedCode {
+    Host(Relocatable),
+    Device(UnloadedDevice),
+}
+
+impl Unloaded {
+    /// Compiles a lowered function; what has a key is called by it, the same in every process: two that compile the same write the same bytes.
+    pub(super) fn compile(
+        f: &LoweredFunction,
+        plan: Plan,
+        target: &Target,
+        limits: &Limits,
+        key: Option<Key>,
+    ) -> Result<Unloaded, Error> {
+        let symbol = |name: &str| key.map(|key| format!("sumsq.{}.{name}", key.name()));
+        let code = if target.gpu.is_some() {
+            UnloadedCode::Device(UnloadedDevice::compile(f, &plan.signature, target, limits, &symbol)?)
+        } else {
+            UnloadedCode::Host(Relocatable::compile(f, symbol(&f.name), target, limits)?)
+        };
+        Ok(Unloaded { plan, required: f.required.clone(), code })
+    }
+
+    /// Loads the code, by the device that it is for if that is a GPU.
+    pub(super) fn load(self, key: Option<Key>) -> Result<Compiled, Error> {
+        let code = match self.code {
+            UnloadedCode::Host(object) => Code::Host(object.load()?),
+            UnloadedCode::Device(code) => Code::Device(Box::new(code.load()?)),
+        };
+        let required = BoundsQuery::new(&self.plan.pipeline, self.required);
+        Ok(Compiled(Arc::new(Inner { code, required, plan: self.plan, key })))
+    }
+
+    /// Objects and PTX, which its text leaves out.
+    fn pieces(&mut self) -> Vec<&mut Vec<u8>> {
+        match &mut self.code {
+            UnloadedCode::Host(object) => vec![&mut object.bytes],
+            UnloadedCode::Device(code) => code.pieces(),
+        }
+    }
+
+    /// It as a block: its text and the pieces, each behind its length. None if some part of it has no text.
+    pub(super) fn bytes(&mut self) -> Option<Vec<u8>> {
+        let this = &*self;
+        let text = on_large_stack(|| listed::write(this))?;
+        let mut block = vec![];
+        let pieces = self.pieces();
+        for piece in std::iter::once(text.as_bytes()).chain(pieces.iter().map(|p| p.as_slice())) {
+            block.extend((piece.len() as u64).to_le_bytes());
+            block.extend(piece);
+        }
+        Some(block)
+    }
+
+    /// The inverse of [`Unloaded::bytes`].
+    fn of_bytes(block: &[u8]) -> Option<Unloaded> {
+        let (text, mut rest) = split(block)?;
+        let mut all: Unloaded = listed::read(str::from_utf8(text).ok()?)?;
+        for piece in all.pieces() {
+            let (bytes, behind) = split(rest)?;
+            *piece = bytes.to_vec();
+            rest = behind;
+        }
+        rest.is_empty().then_some(all)
+    }
+}
+
+/// The bytes behind their length, and the rest.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<8>()?;
+    rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
 }
 
 /// The place of one pipeline in a cache.
@@ -68,58 +142,21 @@ impl<'a> Place<'a> {
         Place { cache, key }
     }
 
-    /// The pipeline as it was kept, if it is there.
+    /// The pipeline as it was kept, if it is there and can be loaded.
     pub(super) fn load(&self) -> Option<Compiled> {
-        let bytes = self.cache.get(&self.key)?;
-        let (header, object) = split(&bytes)?;
-        let header: Header = listed::read(str::from_utf8(header).ok()?)?;
-        let Header { pipeline, signature, required, assertions, pointers, scalars } = header;
-        let kernel = Kernel::load(&pipeline, object, &self.symbol(&pipeline), assertions).ok()?;
-        let required = BoundsQuery::new(&pipeline, required);
-        let plan = Plan { pipeline, signature: signature.clone(), pointers, scalars };
-        let (code, key) = (Code::Host(kernel), Some(self.key));
-        Some(Compiled(Arc::new(Inner { code, required, signature, plan, key })))
+        let block = self.cache.get(&self.key)?;
+        on_large_stack(|| Unloaded::of_bytes(&block))?.load(Some(self.key)).ok()
     }
 
-    /// The kernel of a lowered pipeline, compiled and kept.
-    pub(super) fn compile(
-        &self,
-        f: &LoweredFunction,
-        plan: &Plan,
-        target: &Target,
-        limits: &Limits,
-    ) -> Result<Kernel, Error> {
-        let symbol = self.symbol(&f.name);
-        let (object, assertions) = on_large_stack(|| llvm::object(f, &symbol, target, limits))?;
-        let header = Header {
-            pipeline: f.name.clone(),
-            signature: plan.signature.clone(),
-            required: f.required.clone(),
-            assertions: assertions.clone(),
-            pointers: plan.pointers().to_vec(),
-            scalars: plan.scalars().to_vec(),
-        };
-        if let Some(header) = listed::write(&header) {
-            let length = (header.len() as u64).to_le_bytes();
-            self.cache.put(&self.key, &[&length[..], header.as_bytes(), &object].concat());
-        }
-        Kernel::load(&f.name, &object, &symbol, assertions)
+    /// Keeps a block.
+    pub(super) fn keep(&self, block: &[u8]) {
+        self.cache.put(&self.key, block);
     }
-
-    /// The same in every process: two that compile the same write the same bytes.
-    fn symbol(&self, name: &str) -> String {
-        format!("sumsq.{}.{name}", self.key.name())
-    }
-}
-
-/// The header and the object of a block.
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<8>()?;
-    rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::signature::Signature;
     use super::*;
     use crate::expr::Expr;
     use crate::func::{Func, Input, Var};
@@ -206,14 +243,5 @@ mod tests {
         fs::remove_file(folder.path().join("c").join(keys[0].name())).unwrap();
         assert!(Compiled::kept(&keys, &cache).is_none());
         assert!(Compiled::kept(&keys[1..], &cache).is_some());
-    }
-
-    #[test]
-    fn code_for_a_gpu_is_not_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path().join("c"));
-        // Whether or not there is a GPU.
-        let _ = Compiled::all_kept(vec![job(1)], &Target::cuda(75), Limits::default(), cache.as_ref());
-        assert_eq!(folder.path().join("c").read_dir().unwrap().count(), 0);
     }
 }

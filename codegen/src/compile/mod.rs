@@ -31,7 +31,7 @@ use bind::{Look, Plan, failed_call};
 pub(crate) use device::Recorded;
 use device::{DeviceCode, Locals};
 use indexmap::IndexMap;
-use kept::Place;
+use kept::{Place, Unloaded};
 pub use kept::{cache, key};
 pub use signature::{BufferSlot, Signature};
 use std::sync::Arc;
@@ -77,7 +77,6 @@ struct Inner {
     code: Code,
     /// The regions of inputs that it reads.
     required: BoundsQuery,
-    signature: Signature,
     plan: Plan,
     /// The key under which a cache has it.
     key: Option<Key>,
@@ -108,7 +107,7 @@ impl Compiled {
         Compiled::all_kept(jobs, target, limits, cache().as_ref())
     }
 
-    /// As [`Compiled::all_within`], with this cache in place of the user's. Code for a GPU is not kept.
+    /// As [`Compiled::all_within`], with this cache in place of the user's.
     pub fn all_kept(
         jobs: Vec<(Pipeline, Schedule)>,
         target: &Target,
@@ -116,7 +115,6 @@ impl Compiled {
         cache: Option<&Cache>,
     ) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions { limits, ..LowerOptions::default() };
-        let cache = cache.filter(|_| target.gpu.is_none());
         let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
         in_parallel(jobs, stack, |(pipeline, schedule)| {
             let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target));
@@ -154,18 +152,15 @@ impl Compiled {
         limits: &Limits,
         place: Option<Place>,
     ) -> Result<Compiled, Error> {
-        let plan = Plan::new(f, &signature)?;
+        let plan = Plan::new(f, signature)?;
         let key = place.as_ref().map(|place| place.key);
-        let code = match place {
-            Some(place) => Code::Host(place.compile(f, &plan, target, limits)?),
-            None if target.gpu.is_some() => {
-                let made = on_large_stack(|| DeviceCode::new(f, &plan, &signature, target, limits))?;
-                Code::Device(Box::new(made))
-            }
-            None => Code::Host(on_large_stack(|| Kernel::compile(f, target, limits))?),
-        };
-        let required = BoundsQuery::new(&f.name, f.required.clone());
-        Ok(Compiled(Arc::new(Inner { code, required, signature, plan, key })))
+        let mut made = on_large_stack(|| Unloaded::compile(f, plan, target, limits, key))?;
+        let bytes = place.as_ref().and_then(|_| made.bytes());
+        let compiled = made.load(key)?;
+        if let (Some(place), Some(bytes)) = (place, bytes) {
+            place.keep(&bytes);
+        }
+        Ok(compiled)
     }
 
     /// The name of the pipeline.
@@ -183,7 +178,7 @@ impl Compiled {
 
     /// Buffers and parameters that it takes.
     pub fn signature(&self) -> &Signature {
-        &self.0.signature
+        &self.0.plan.signature
     }
 
     /// Returns which region of each input is read for buffers of these extents and these parameters; see [`BoundsQuery::regions`].
@@ -280,7 +275,7 @@ impl Call {
     pub(crate) fn new(compiled: Compiled) -> Call {
         let plan = &compiled.0.plan;
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
-        let in_range = vec![None; compiled.0.signature.buffers.len()];
+        let in_range = vec![None; plan.signature.buffers.len()];
         let arguments = Arguments::new(n, m);
         let locals = Box::default();
         Call { compiled, arguments, locals, looks: vec![], promises: None, in_range }
@@ -289,7 +284,7 @@ impl Call {
     /// Takes sizes from the given buffers, one per slot of the signature, after checking that they fit.
     fn set_buffers<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let inner = &self.compiled.0;
-        let slots: Vec<&Buffer> = (0..inner.signature.buffers.len()).map(&slot).collect();
+        let slots: Vec<&Buffer> = (0..inner.plan.signature.buffers.len()).map(&slot).collect();
         inner.plan.check_slots(&slots)?;
         inner.plan.fill_sizes(&mut self.arguments.scalars, &slots);
         self.looks = slots.iter().map(|b| Look::of(b)).collect();
@@ -299,7 +294,7 @@ impl Call {
 
     /// Makes the call fit these buffers: usually those of the last time, or others that look alike.
     fn refresh<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
-        let n = self.compiled.0.signature.buffers.len();
+        let n = self.compiled.0.plan.signature.buffers.len();
         let alike = self.looks.len() == n && self.looks.iter().enumerate().all(|(i, l)| l.is_of(slot(i)));
         if alike {
             self.check_values(&slot)?
@@ -364,8 +359,8 @@ impl Call {
     /// Runs the pipeline on the given buffers, one per slot of the signature, after checking that they fit.
     pub(crate) fn run<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer, pool: &Pool) -> Result<(), Error> {
         self.refresh(&slot)?;
-        let Inner { code, signature, plan, .. } = &*self.compiled.0;
-        let written = || (0..).zip(&signature.buffers).filter(|(_, s)| s.written).map(|(i, _)| slot(i));
+        let Inner { code, plan, .. } = &*self.compiled.0;
+        let written = || (0..).zip(&plan.signature.buffers).filter(|(_, s)| s.written).map(|(i, _)| slot(i));
         let kernel = match code {
             Code::Host(kernel) => kernel,
             Code::Device(code) => {

@@ -45,7 +45,10 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
         READ.with_borrow_mut(|nodes| nodes.push(Expr::new(kind, ty)));
         Ok::<(), serde_json::Error>(())
     });
-    let value = whole.and_then(|()| serde_json::from_str(own)).ok();
+    let mut own = serde_json::Deserializer::from_str(own);
+    // What is nested, as statements are, may be nested deeply.
+    own.disable_recursion_limit();
+    let value = whole.and_then(|()| T::deserialize(&mut own)).ok().filter(|_| own.end().is_ok());
     READ.set(vec![]);
     value
 }

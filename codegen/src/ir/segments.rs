@@ -2,11 +2,13 @@
 //!
 //! The host's part is a tree of [`Segment`]s that a runtime walks: scalars, allocations and control flow as they stood at root, with
 //! a [`Segment::Launch`] for each nest of block loops and a [`Segment::Host`] for what else computes. Scalars of both parts are evaluated by
-//! the walk, so a kernel or host function takes every scalar that is bound outside of it as an argument ([`outer`]).
+//! the walk, so a kernel or host function takes every scalar that is bound outside of it as an argument ([`outer`]); but kernels read the
+//! pipeline's parameters that are floats from memory ([`parameters`]).
 
 use crate::expr::{Expr, Flat, Name, Param};
 use crate::ir::stmt::LoweredFunction;
 use crate::types::ScalarType;
+use serde::{Deserialize, Serialize};
 
 /// A lowered pipeline in two parts. What each function reads and writes are buffers among `args` of the whole, or allocations
 /// around its segment.
@@ -30,7 +32,7 @@ pub struct Kernel {
 }
 
 /// Part of what the host does.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the line above a variant says what its fields are")]
 pub enum Segment {
     /// In order.
@@ -83,6 +85,12 @@ pub fn outer(name: &Name) -> Param {
 /// The name whose value a parameter stands for, if it was made by [`outer`].
 pub fn outer_name(param: &Param) -> Option<&str> {
     param.name()?.strip_prefix(PREFIX)
+}
+
+/// The memory from which kernels read the parameters of a float type, each at its place among the scalar arguments of the whole: who launches
+/// them again and again, as a graph does, changes nothing but that.
+pub fn parameters(ty: ScalarType) -> Flat {
+    Flat::records(format!("{PREFIX}{}", ty.name()))
 }
 
 /// No parameter that a pipeline declares begins so: its name is one word.

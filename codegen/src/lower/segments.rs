@@ -9,16 +9,17 @@ use super::join::{Grid, SHARED_BYTES, joined, shared};
 use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
-use crate::expr::walk::visit;
+use crate::expr::walk::{Memo, rewrite, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
 use crate::ir::args::Arg;
-use crate::ir::rewrite::{own_exprs, visit_stmts};
-use crate::ir::segments::{Kernel, Segment, Segmented, outer};
+use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
+use crate::ir::segments::{Kernel, Segment, Segmented, outer, parameters};
 use crate::ir::stmt::{LoweredFunction, Required, Stmt};
 use crate::lower::kernels::WARP;
 use crate::schedule::{Directive, ForKind, Memory};
-use crate::types::ScalarType;
+use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
 
 /// See the module's description.
 ///
@@ -75,6 +76,7 @@ fn buffers(f: &LoweredFunction) -> FxHashMap<Flat, ScalarType> {
             all.insert(buffer.clone(), *ty);
         }
     });
+    all.extend([ScalarType::F32, ScalarType::F64].map(|ty| (parameters(ty), ty)));
     all
 }
 
@@ -147,9 +149,24 @@ impl Cut<'_> {
         let body = warps(&words(s))?;
         let threads = threads(&body);
         let body = if self.f.relaxed { contract(&body) } else { body };
+        let body = self.with_parameters_in_memory(&body, &RefCell::default());
         let function = self.function(format!("{}_{kernel}", symbol(&self.f.name)), body, false);
         self.kernels.push(Kernel { function, threads });
         Ok(Segment::Launch { kernel, grid })
+    }
+
+    /// The body of a kernel where it reads parameters that are floats from memory.
+    fn with_parameters_in_memory(&self, s: &Stmt, done: &RefCell<Memo>) -> Stmt {
+        let place = |e: &Expr| {
+            let (ExprKind::Param(p), ty) = (e.kind(), e.ty().scalar) else { return None };
+            let mut scalars = self.f.args.iter().filter(|a| a.flat().is_none());
+            let is = |a: &Arg| matches!(a, Arg::Scalar { param, .. } if param == p);
+            let at = scalars.position(is).filter(|_| matches!(ty, ScalarType::F32 | ScalarType::F64))?;
+            let index = Expr::int(Type::I64, at as i64);
+            Some(Expr::new(ExprKind::Load { buffer: parameters(ty), index, predicate: None }, e.ty()))
+        };
+        let mut of = |e: &Expr| rewrite(e, &mut done.borrow_mut(), &mut |_, e| place(&e).unwrap_or(e));
+        map_children(s, &mut of, &mut |s| self.with_parameters_in_memory(s, done))
     }
 
     /// `body` as a function of its own, whose arguments are what it mentions.

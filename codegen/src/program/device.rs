@@ -6,8 +6,9 @@
 //!
 //! `Host` steps are asked before every [`Device::loop_turns`] iterations, not before each.
 //!
-//! A graph holds sizes, addresses and parameters as they were when it was made. A loop keeps the last [`GRAPHS`] of them: behind an odd
-//! number of iterations, or an exchange elsewhere, it comes back to one that it had.
+//! A graph holds sizes, addresses and arguments as they were when it was made; parameters that are floats lie in memory, so that it runs with
+//! others, too. A loop keeps the last [`GRAPHS`] graphs: behind an odd number of iterations, or an exchange elsewhere, it comes back to one that
+//! it had.
 
 use super::{Prepared, Table};
 use crate::backend::llvm;

@@ -1,4 +1,4 @@
-//! `Residual{...}`: named groups and robust losses; and `Bounds`.
+//! `Residual{...}`: named groups and robust losses; `Bounds` and `NearNull`.
 
 use crate::builder::read::FieldRef;
 use crate::builder::value::{Scalar, Value};
@@ -6,7 +6,7 @@ use crate::builder::{Arithmetic, Builder};
 use crate::dag::{Access, ExprId, Node, Source};
 use crate::error::Fault;
 use crate::losses::LossKind;
-use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId, Loss};
+use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId, Loss, NearNull};
 
 /// Properties that residuals given together have in common.
 #[derive(Clone, Debug, Default)]
@@ -162,7 +162,7 @@ impl Builder {
             return Err(Fault::BoundsOfArray(self.field_name(field)));
         };
         let (name, declared) = (self.field_name(field), &self.energy.unknowns[unknown.index()]);
-        let (space, channels) = (declared.space, usize::from(declared.channels));
+        let channels = usize::from(declared.channels);
         if usize::from(field.channels) != channels {
             return Err(Fault::BoundsOfArray(format!("{name} (a slice)")));
         }
@@ -170,26 +170,54 @@ impl Builder {
             return Err(Fault::BoundsTwice(name));
         }
         for side in [lower, upper] {
-            if side.len() != 1 && side.len() != channels {
-                return Err(Fault::Channels { first: (1, channels), second: (2, side.len()) });
-            }
-            for s in side.scalars() {
-                let accesses = self.energy.dag.accesses(s.id);
-                if let Some(a) = self.unknown_reads(&accesses).first() {
-                    return Err(Fault::BoundsReadUnknown {
-                        name,
-                        unknown: self.source_name(a.source).into(),
-                    });
-                }
-                self.check_dim_counts(s.id, space)?;
-                if let Some(domain) = self.common_domain(&accesses)?.filter(|d| *d != Domain::Space(space)) {
-                    let (over, domain) = (self.domain_name(Domain::Space(space)), self.domain_name(domain));
-                    return Err(Fault::ComputedDomain { name: format!("Bounds({name})"), over, domain });
-                }
-            }
+            let reads = |name, unknown| Fault::BoundsReadUnknown { name, unknown };
+            self.check_displacement("Bounds", field, side, reads)?;
         }
         let all = |v: &Value| (0..channels).map(|c| v.broadcast(c).id).collect();
         self.energy.bounds.push(BoxBounds { unknown, lower: all(lower), upper: all(upper) });
+        Ok(())
+    }
+
+    /// `NearNull(X, values)`.
+    pub(crate) fn near_null(&mut self, field: FieldRef, values: &Value) -> Result<(), Fault> {
+        let Source::Unknown(unknown) = field.source else {
+            return Err(Fault::NearNullOfArray(self.field_name(field)));
+        };
+        let channels = self.energy.unknowns[unknown.index()].channels;
+        if field.channels != channels {
+            return Err(Fault::NearNullOfArray(format!("{} (a slice)", self.field_name(field))));
+        }
+        let reads = |name, unknown| Fault::NearNullReadsUnknown { name, unknown };
+        self.check_displacement("NearNull", field, values, reads)?;
+        let values = (0..usize::from(channels)).map(|c| values.broadcast(c).id).collect();
+        self.energy.near_null.push(NearNull { unknown, values });
+        Ok(())
+    }
+
+    /// Checks numbers for the channels of an unknown: one or as many, over its space, without unknowns.
+    fn check_displacement(
+        &mut self,
+        of: &str,
+        field: FieldRef,
+        values: &Value,
+        reads: impl Fn(String, String) -> Fault,
+    ) -> Result<(), Fault> {
+        let (name, space) = (self.field_name(field), self.energy.space_of(field.source));
+        let channels = usize::from(field.channels);
+        if values.len() != 1 && values.len() != channels {
+            return Err(Fault::Channels { first: (1, channels), second: (2, values.len()) });
+        }
+        for s in values.scalars() {
+            let accesses = self.energy.dag.accesses(s.id);
+            if let Some(a) = self.unknown_reads(&accesses).first() {
+                return Err(reads(name, self.source_name(a.source).into()));
+            }
+            self.check_dim_counts(s.id, space)?;
+            if let Some(domain) = self.common_domain(&accesses)?.filter(|d| *d != Domain::Space(space)) {
+                let (over, domain) = (self.domain_name(Domain::Space(space)), self.domain_name(domain));
+                return Err(Fault::ComputedDomain { name: format!("{of}({name})"), over, domain });
+            }
+        }
         Ok(())
     }
 }

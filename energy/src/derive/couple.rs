@@ -4,7 +4,7 @@
 //! the rest, as one routine per space. A is symmetric, so half of the offsets are enough: those that lead to elements that are
 //! stored behind e. Pairs of components whose entry is 0 everywhere are left out.
 //!
-//! Graphs couple elements whose distance no routine can know; they are not in here.
+//! Graphs couple elements whose distance no routine can know: `pairs.rs` has these.
 
 use super::simplify::simplify;
 use super::within::within;
@@ -27,7 +27,8 @@ impl Routines {
         let dag = &mut self.dag;
         let chain = Chain::new(energy, dag);
         let templates = templates(energy, dag, &chain)?;
-        let mut couplings = Couplings::default();
+        let mut couplings =
+            Couplings { graphs: std::mem::take(&mut self.couplings.graphs), ..Couplings::default() };
         for t in &templates {
             let places: BTreeSet<_> = t.rows.iter().map(|(access, _)| place(energy, access)).collect();
             couplings.elements = couplings.elements.max(places.len());

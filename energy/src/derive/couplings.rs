@@ -1,7 +1,8 @@
 //! Couplings: which entries of J^T J lie between different elements of an index space.
 
 use crate::dag::Offset;
-use crate::model::SpaceId;
+use crate::model::{GraphId, SpaceId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// An entry of A = J^T J: row by component `row` of an element e, column by component `column` of e + `offset`.
@@ -15,12 +16,27 @@ pub struct Coupling {
     pub column: usize,
 }
 
+/// An entry of A = J^T J: row by component `row` of the element at a hyperedge's first slot, column by component `column` of that at its
+/// second one.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct PairCoupling {
+    /// Two slots of a graph, ascending, which point into the same space.
+    pub slots: (u16, u16),
+    /// Component of the row.
+    pub row: usize,
+    /// Component of the column.
+    pub column: usize,
+}
+
 /// The couplings of an energy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Couplings {
     /// Per space that has any, what each root of its routine `Kind::Couplings` is. Each pair of elements once: see
     /// [`leads_on`].
     pub spaces: BTreeMap<SpaceId, Vec<Coupling>>,
+    /// Per graph that has any, what each root of its routine `Kind::Couplings` is, once [`Routines::add_pair_couplings`](super::Routines::add_pair_couplings)
+    /// has derived them.
+    pub graphs: BTreeMap<GraphId, Vec<PairCoupling>>,
     /// Elements that one row of J reads at most, those of all spaces together. With M the diagonal blocks of A, by elements, it
     /// bounds the eigenvalues of M^-1 A from above: (sum of m numbers)^2 is at most m times the sum of their squares.
     pub elements: usize,

@@ -16,6 +16,7 @@ mod couplings;
 mod factor;
 mod hoist;
 mod materialize;
+mod pairs;
 mod passes;
 pub(crate) mod robust;
 mod routine;
@@ -28,7 +29,7 @@ mod within;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
-pub use couplings::{Coupling, Couplings, leads_on};
+pub use couplings::{Coupling, Couplings, PairCoupling, leads_on};
 pub use hoist::hoist;
 pub use materialize::GroupStores;
 pub use passes::Passes;

@@ -36,8 +36,8 @@ pub enum Kind {
     Gradient,
     /// The element's diagonal block of J^T J, lower triangle packed (0,0), (1,0), (1,1)..
     Blocks,
-    /// Entries of J^T J between the element and others of its space: [`Couplings`] says which. Meaningless where one of the two is
-    /// excluded or out of the domain.
+    /// Entries of J^T J between the element and others of its space, or, at hyperedges, between the elements at two slots: [`Couplings`] says
+    /// which. Meaningless where one of the two is excluded or out of the domain, and where both are the same.
     Couplings,
     /// (J^T J p)_c, one root per component, without what [`Kind::StoredBlocks`] gives; p is read as [`Source::Direction`](crate::dag::Source).
     JtJp,

@@ -1,4 +1,4 @@
-//! `ComputedArray`, `SampledImage`, `L_p`; and beyond the published language `Residual{...}`, the losses and `Bounds`.
+//! `ComputedArray`, `SampledImage`, `L_p`; and beyond the published language `Residual{...}`, the losses, `Bounds` and `NearNull`.
 
 use crate::builder::{Builder, FieldRef, Group, Robust, Rule, Value};
 use crate::error::Fault;
@@ -14,7 +14,8 @@ pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
     add_computed(scope)?;
     add_sampled(scope)?;
     add_losses(scope)?;
-    add_bounds(scope)
+    add_bounds(scope)?;
+    add_near_null(scope)
 }
 
 fn add_computed(scope: &Scope) -> mlua::Result<()> {
@@ -163,4 +164,20 @@ fn add_bounds(scope: &Scope) -> mlua::Result<()> {
         })
     })?;
     scope.set("Bounds", bounds)
+}
+
+fn add_near_null(scope: &Scope) -> mlua::Result<()> {
+    let near_null = scope.lua.create_function(|lua, args: Variadic<LuaValue>| {
+        operate(lua, |b| {
+            let [unknown, values] = &args[..] else {
+                return Err(arity_fault("NearNull", "an unknown and its displacement", args.len()));
+            };
+            let Some(FieldHandle(field)) = handle(unknown) else {
+                return Err(argument_fault("NearNull", 0, "an unknown", describe(unknown)));
+            };
+            let values = to_value(b, values)?;
+            b.near_null(field, &values)
+        })
+    })?;
+    scope.set("NearNull", near_null)
 }

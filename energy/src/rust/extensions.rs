@@ -1,4 +1,4 @@
-//! Computed arrays, sampled images, constant views, globals; and beyond the published language losses and bounds.
+//! Computed arrays, sampled images, constant views, globals; and beyond the published language losses, bounds and near-null vectors.
 
 use crate::builder::{Builder, Group, Robust, Rule, SampledRef, ValueType};
 use crate::error::Fault;
@@ -96,6 +96,17 @@ impl EnergyBuilder {
         self.operate(|b, _| {
             let values = values?;
             b.bounds(self.own(unknown)?, &values[0], &values[1])
+        });
+    }
+
+    /// A displacement of all channels of an unknown that the energy hardly resists, for preconditioners that reduce such ones on coarser
+    /// levels. Those that follow from the residuals need not be given: constants, and turns of unknowns of two or three channels.
+    #[track_caller]
+    pub fn near_null(&self, unknown: &Field, displacement: impl IntoExpr) {
+        let values = self.values([displacement.into_expr(self)]);
+        self.operate(|b, _| {
+            let values = values?;
+            b.near_null(self.own(unknown)?, &values[0])
         });
     }
 

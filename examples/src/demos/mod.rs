@@ -10,6 +10,7 @@ pub mod embedded_deformation;
 mod handle;
 pub mod image_warping;
 pub mod intrinsic_image_decomposition;
+pub mod lens_design;
 pub mod optical_flow;
 pub mod poisson_image_editing;
 pub mod robust_nonrigid_alignment;
@@ -43,7 +44,7 @@ pub struct Demo {
 }
 
 /// All demos.
-pub const ALL: [Demo; 11] = [
+pub const ALL: [Demo; 12] = [
     Demo {
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
@@ -108,6 +109,12 @@ pub const ALL: [Demo; 11] = [
         name: "burst_demosaicking",
         about: "a burst of raw frames becomes one sharp picture, and is aligned on the way",
         play: burst_demosaicking::play,
+        problem: None,
+    },
+    Demo {
+        name: "lens_design",
+        about: "a camera lens becomes shorter and stays as sharp as it can",
+        play: lens_design::play,
         problem: None,
     },
 ];
@@ -193,6 +200,8 @@ pub enum DemoError {
     Solve(#[from] SolveError),
     #[error(transparent)]
     Pipeline(#[from] PipelineEnergyError),
+    #[error(transparent)]
+    Engine(#[from] sumsq::codegen::Error),
     #[error(transparent)]
     Buffer(#[from] BufferError),
     #[error("the energy of {demo} is a pipeline, not a text: it has no inputs for `sumsq solve`")]

@@ -4,8 +4,8 @@ use super::algorithm::Algorithm;
 use super::application::Planes;
 use super::run::{PipelineError, Planar, Values, shape};
 
-use sumsq::codegen::gradient::propagate_adjoints;
-use sumsq::codegen::{Constraint, Error, Input, Name, Pipeline, ScalarType};
+use sumsq::codegen::gradient::{Adjoints, propagate_adjoints};
+use sumsq::codegen::{Constraint, Error, Func, Input, Name, Pipeline, ScalarType, Schedule};
 use sumsq::{ArrayData, NamedArray};
 
 /// Reasons why there is no gradient.
@@ -56,6 +56,7 @@ pub struct Gradient {
     pub weights: Vec<Weight>,
     /// One for each input and parameter of floats, inputs first.
     pub slopes: Vec<Slope>,
+    adjoints: Adjoints,
 }
 
 /// The weights of an output.
@@ -86,7 +87,10 @@ impl Gradient {
             let (types, dims) = (func.types(), func.vars.len());
             if types.iter().all(|ty| ty.is_float()) {
                 let input: Name = format!("w_{output}").into();
-                p.input(Input::strided(input.clone(), &types, dims));
+                // Outputs are computed from 0 on.
+                let constraints = Constraint::defaults(dims).into_iter().map(|c| c.min(0)).enumerate();
+                let strided = Input::strided(input.clone(), &types, dims);
+                p.input(constraints.fold(strided, |input, (d, c)| input.constrain(d, c)));
                 weights.push(Weight { output, input });
             }
         }
@@ -107,18 +111,27 @@ impl Gradient {
         let mut slopes = vec![];
         for of in wrt {
             if let Some(func) = adjoints.of(&of) {
-                // Over the domain of what it is derived for, so that it is summed in place.
-                let mut constraints = Constraint::defaults(func.vars.len());
-                for (d, c) in constraints.iter_mut().enumerate() {
-                    if let Some(input) = p.inputs.get(&of) {
-                        *c = c.clone().min(input.min(d)).extent(input.extent(d));
-                    }
-                }
-                p.output_strided(func, constraints);
+                output_over(p, func, &of);
                 slopes.push(Slope { of, output: func.name.clone() });
             }
         }
-        Ok(Gradient { weights, slopes })
+        Ok(Gradient { weights, slopes, adjoints })
+    }
+
+    /// Cuts `p`, which it was added to, in two: the outputs, called `NAME_forward`, and the slopes, called `NAME_backward`, which take nothing from the
+    /// first but compute what they need of it again. Each has the directives of `schedule`, one of `p`, that are of its Funcs.
+    ///
+    /// # Errors
+    /// Slopes that need the size of an output without weights.
+    pub fn halves(&self, p: &Pipeline, schedule: &Schedule) -> Result<[(Pipeline, Schedule); 2], Error> {
+        let (forward, backward) = self.adjoints.split(p, &[])?;
+        Ok([forward, backward].map(|half| {
+            let mut own = schedule.clone();
+            // Funcs that a directive made are in no pipeline.
+            let is_gone = |func: &Name| p.funcs.contains_key(func) && !half.funcs.contains_key(func);
+            own.stages.retain(|stage, _| !is_gone(&stage.func));
+            (half, own)
+        }))
     }
 
     /// The slope that an output of the pipeline has, if it has one.
@@ -140,6 +153,17 @@ impl Gradient {
         let more: Vec<(&str, &[i32])> = weights.chain(slopes).collect();
         own.into_iter().chain(more).collect()
     }
+}
+
+/// Makes `func` an output over the domain of the input `of`, if that is one: so that slopes are summed in place.
+pub(super) fn output_over(p: &mut Pipeline, func: &Func, of: &Name) {
+    let mut constraints = Constraint::defaults(func.vars.len());
+    for (d, c) in constraints.iter_mut().enumerate() {
+        if let Some(input) = p.inputs.get(of) {
+            *c = c.clone().min(input.min(d)).extent(input.extent(d));
+        }
+    }
+    p.output_strided(func, constraints);
 }
 
 impl Algorithm {

@@ -17,7 +17,7 @@ macro_rules! schedules {
     };
 }
 
-/// The schedules of a layer: those of [`schedules`], and one of its gradient.
+/// The schedules of a layer by hand: those of [`schedules`], and one of its gradient.
 macro_rules! layer_schedules {
     ($name:literal) => {
         &[
@@ -31,8 +31,10 @@ macro_rules! layer_schedules {
 
 mod algorithm;
 mod application;
+mod bicubic_warp;
 mod bilateral_grid;
 mod bilateral_slice;
+mod bilateral_slice_3d;
 mod blur;
 mod camera_pipe;
 mod compositing;
@@ -51,6 +53,7 @@ mod harris;
 mod hist;
 mod iir_blur;
 mod interpolate;
+mod layer;
 mod lens_blur;
 mod local_laplacian;
 mod max_filter;
@@ -70,12 +73,13 @@ pub use algorithm::Algorithm;
 pub use application::{Application, Planes, Sizes, Slot};
 pub use demosaic_filters::Filters;
 pub use gradient::{Gradient, GradientError};
+pub use layer::{Argument, LAYERS, Layer, Lines, Pass, Routine};
 pub use pictures::{Picture, PictureError};
 pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 26] = [
+pub const ALL: [&Application; 28] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
@@ -100,8 +104,10 @@ pub const ALL: [&Application; 26] = [
     &sgemm::APPLICATION,
     &fft::APPLICATION,
     &bilateral_slice::APPLICATION,
+    &bilateral_slice_3d::APPLICATION,
     &spatial_transformer::APPLICATION,
     &flow_warp::APPLICATION,
+    &bicubic_warp::APPLICATION,
 ];
 
 /// A picture of several channels as Func `name`, its edge repeated.

@@ -136,3 +136,80 @@ fn flow_warp() {
     assembles("flow_warp", &[]);
     same_bits_from_c("flow_warp", &[], 8, &warp_inputs([33, 9, 2, 2]));
 }
+
+/// The kernel of Keys 1981 with a = -1/2.
+fn cubic(s: f64) -> f64 {
+    match s.abs() {
+        s if s <= 1.0 => (1.5 * s - 2.5) * s * s + 1.0,
+        s if s <= 2.0 => ((-0.5 * s + 2.5) * s - 4.0) * s + 2.0,
+        _ => 0.0,
+    }
+}
+
+fn warped_bicubically(inputs: &[Planar; 2]) -> Vec<f64> {
+    let [input, flow] = inputs.each_ref().map(Plain::of);
+    let size = &inputs[0].extents;
+    let value = |p: &Vec<i32>| {
+        let [px, py] = [0usize, 1].map(|d| {
+            let way = flow.at(&[p[0], p[1], d as i32, p[3]]);
+            (f64::from(p[d]) + way).clamp(0.0, f64::from(size[d] - 1))
+        });
+        let near = |at: f64| (at.floor() as i32 - 1)..=(at.floor() as i32 + 2);
+        let mut sum = 0.0;
+        for j in near(py) {
+            for i in near(px) {
+                let weight = cubic(px - f64::from(i)) * cubic(py - f64::from(j));
+                sum += weight * input.at(&[i, j, p[2], p[3]]);
+            }
+        }
+        sum
+    };
+    Plain::points(size).iter().map(value).collect()
+}
+
+#[test]
+fn bicubic_warp() {
+    let inputs = warp_inputs([37, 11, 3, 2]);
+    check("bicubic_warp", &[], 8, &inputs, &warped_bicubically(&inputs), Within::Range(1e-4));
+    assembles("bicubic_warp", &[]);
+}
+
+fn volume_inputs([w, h, z, co, ci, depth, n]: [i32; 7]) -> [Planar; 3] {
+    let cells = |n: i32| (n + CELL - 1) / CELL;
+    [
+        signed_input(&[cells(w), cells(h), cells(z), depth, co * (ci + 1), n]),
+        map(real_input(&[w, h, z, n]), |v| 1.2 * v - 0.1),
+        signed_input(&[w, h, z, ci, n]),
+    ]
+}
+
+fn sliced_volume(inputs: &[Planar; 3]) -> Vec<f64> {
+    let [grid, guide, input] = inputs.each_ref().map(Plain::of);
+    let [g, size] = [&inputs[0].extents, &inputs[2].extents];
+    let ci = size[3];
+    let value = |p: &Vec<i32>| {
+        let &[x, y, z, c, n] = &p[..] else { unreachable!("five dimensions") };
+        let place = |v: i32| (f64::from(v) + 0.5) / f64::from(CELL) - 0.5;
+        let depth = guide.at(&[x, y, z, n]) * f64::from(g[3]) - 0.5;
+        let entry = |k: i32| {
+            let mut sum = 0.0;
+            for corner in 0..16usize {
+                let places = [place(x), place(y), place(z), depth];
+                let taps: [(i32, f64); 4] = std::array::from_fn(|d| around(places[d])[corner >> d & 1]);
+                let at = [taps[0].0, taps[1].0, taps[2].0, taps[3].0, c * (ci + 1) + k, n];
+                sum += taps.iter().map(|tap| tap.1).product::<f64>() * grid.at(&at);
+            }
+            sum
+        };
+        (0..ci).fold(entry(ci), |sum, k| sum + entry(k) * input.at(&[x, y, z, k, n]))
+    };
+    Plain::points(&[size[0], size[1], size[2], g[4] / (ci + 1), size[4]]).iter().map(value).collect()
+}
+
+#[test]
+fn bilateral_slice_3d() {
+    let params = [("cell", "4"), ("channels", "2")];
+    let inputs = volume_inputs([21, 7, 5, 2, 2, 3, 2]);
+    check("bilateral_slice_3d", &params, 8, &inputs, &sliced_volume(&inputs), Within::Range(1e-5));
+    assembles("bilateral_slice_3d", &params);
+}

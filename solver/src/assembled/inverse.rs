@@ -1,7 +1,7 @@
 //! The M of PCG in the assembled path, whatever its kind.
 
 use crate::assembled::preconditioner::BlockDiagonal;
-use crate::assembled::{Explicit, Jacobian, Multigrid};
+use crate::assembled::{Aggregation, Explicit, Jacobian, Multigrid};
 use crate::problem::options::Preconditioner;
 
 /// M of a linear system, by its inverse.
@@ -10,13 +10,16 @@ pub(super) enum Inverse {
     Blocks(BlockDiagonal),
     /// Of all.
     Multigrid(Multigrid),
+    /// Of all.
+    Aggregation(Aggregation),
 }
 
 impl Inverse {
-    /// M for A = J^T J + diag(`damping`), as of [`BlockDiagonal::new`].
+    /// M for A = J^T J + diag(`damping`) at x, as of [`BlockDiagonal::new`].
     pub fn new(
         kind: Preconditioner,
         problem: &Explicit<'_>,
+        x: &[f64],
         jacobian: &Jacobian,
         (diag, damping): (&[f64], &[f64]),
         blocks: &[Vec<u32>],
@@ -24,6 +27,9 @@ impl Inverse {
         match kind {
             Preconditioner::Multigrid => {
                 Inverse::Multigrid(Multigrid::new(problem, jacobian, diag, damping, None))
+            }
+            Preconditioner::Aggregation => {
+                Inverse::Aggregation(Aggregation::new(problem, x, jacobian, (diag, damping), 1))
             }
             _ => Inverse::Blocks(BlockDiagonal::new(kind, jacobian, diag, damping, blocks)),
         }
@@ -34,6 +40,7 @@ impl Inverse {
         match self {
             Inverse::Blocks(m) => m.apply_inverse(r),
             Inverse::Multigrid(m) => m.apply_inverse(r),
+            Inverse::Aggregation(m) => m.apply_inverse(r),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Rows of J are the residual instances that count, templates in order, instances ascending; columns are the free unknown
 //! scalars. An instance counts iff one of its unknown reads lies in the domain at a free element.
 
+mod aggregation;
 mod cholesky;
 mod derivative_images;
 mod differences;
@@ -24,6 +25,7 @@ mod tape;
 mod template;
 mod threads;
 
+pub use crate::assembled::aggregation::Aggregation;
 pub use crate::assembled::derivative_images::DerivativeImage;
 pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;

@@ -276,7 +276,7 @@ fn smoother(a: &CsMat<f64>) -> Vec<f64> {
 }
 
 /// The factor of A with its diagonal shifted, and the rows that take part.
-fn factor(a: &CsMat<f64>) -> Option<(Cholesky<f64, Dyn>, Vec<usize>)> {
+pub(super) fn factor(a: &CsMat<f64>) -> Option<(Cholesky<f64, Dyn>, Vec<usize>)> {
     let entry = |i: usize, j: usize| a.get(i, j).copied().unwrap_or(0.0);
     let rows: Vec<usize> = (0..a.rows()).filter(|&i| entry(i, i) > 0.0).collect();
     let shifted = |i: usize, j: usize| entry(rows[i], rows[j]) * if i == j { 1.0 + SHIFT } else { 1.0 };
@@ -284,6 +284,6 @@ fn factor(a: &CsMat<f64>) -> Option<(Cholesky<f64, Dyn>, Vec<usize>)> {
 }
 
 /// A v.
-fn times(a: &CsMat<f64>, v: &[f64]) -> Vec<f64> {
+pub(super) fn times(a: &CsMat<f64>, v: &[f64]) -> Vec<f64> {
     a.outer_iterator().map(|row| row.iter().map(|(j, a)| a * v[j]).sum()).collect()
 }

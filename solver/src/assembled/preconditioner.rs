@@ -73,7 +73,10 @@ impl BlockDiagonal {
                 BlockDiagonal::Diagonal((0..diag.len()).map(|i| constrained(i, 1.0)).collect())
             }
             Preconditioner::Jacobi => BlockDiagonal::Diagonal((0..diag.len()).map(inverse).collect()),
-            Preconditioner::BlockJacobi | Preconditioner::Auto | Preconditioner::Multigrid => {
+            Preconditioner::BlockJacobi
+            | Preconditioner::Auto
+            | Preconditioner::Multigrid
+            | Preconditioner::Aggregation => {
                 let factorise = |block: &Vec<u32>| {
                     let columns: Vec<u32> =
                         block.iter().copied().filter(|&c| diag[c as usize] != 0.0).collect();

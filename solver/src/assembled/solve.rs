@@ -7,6 +7,7 @@ use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, pr
 use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
 use crate::outer::pcg::{Solution, Stopping, dot, pcg};
+use crate::problem::aggregates;
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
@@ -87,6 +88,12 @@ pub fn solve_with(
     {
         return Err(OptionError::NoGrid.into());
     }
+    if compiled.preconditioner == Preconditioner::Aggregation
+        && linear == LinearSolver::Cg
+        && aggregates::served(energy).is_empty()
+    {
+        return Err(OptionError::NoAggregates.into());
+    }
     let threads = Threads::new(compiled.threads);
     let (energy, options) = (&compiled.losses.apply(energy.clone()), &options.decided_for(energy));
     let new = || Ok(State::new(Explicit::new(energy, data)?, compiled.preconditioner, options, linear));
@@ -128,6 +135,7 @@ pub fn solve_with(
         grids: vec![],
         device: "the assembled Jacobian".to_string(),
         backend: "cpu",
+        why_cpu: None,
         lent: Lent::default(),
         precision: Precision::F64,
         threads: threads.count(),
@@ -173,7 +181,7 @@ struct State<'a> {
     /// The largest value that each entry of diag(J^T J) has had.
     running: Vec<f64>,
     linear: Linear,
-    /// eta of multigrid.
+    /// eta of the preconditioners that have levels.
     forcing: Forcing,
 }
 
@@ -275,7 +283,8 @@ impl<'a> State<'a> {
         match &self.linear {
             Linear::Cg(blocks) => {
                 let system = (&self.diag[..], damping);
-                let m = Inverse::new(self.preconditioner, &self.problem, &self.jacobian, system, blocks);
+                let m =
+                    Inverse::new(self.preconditioner, &self.problem, &self.x, &self.jacobian, system, blocks);
                 pcg(&mut |p| self.apply(p, damping), &|r| m.apply(r), &b, &self.stopping())
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {
@@ -360,7 +369,7 @@ impl<'a> State<'a> {
         Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
-            eta: (self.preconditioner == Preconditioner::Multigrid).then(|| self.forcing.bound(o)),
+            eta: self.preconditioner.has_levels().then(|| self.forcing.bound(o)),
             limit: o.linear_iterations.unwrap_or(default),
             watch: &self.watch,
         }

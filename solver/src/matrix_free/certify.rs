@@ -77,8 +77,10 @@ impl<'p> Certified<'p> {
         self.linearise(x)?;
         self.plan.run(Phase::Scales)?;
         self.plan.set_number(Number::InvRadius, 0.0)?;
+        self.plan.set_number(Number::DampingScale, 1.0)?;
+        self.plan.run(Phase::Damping(M))?;
         self.plan.run(Phase::Prepare(M))?;
-        self.plan.run(Phase::Damping(M))
+        self.plan.run(Phase::Start(M))
     }
 
     fn sweep_a(&mut self, beta: f64, r: &[f64], p: &[f64]) -> Result<(), SolveError> {

@@ -7,6 +7,7 @@ use crate::matrix_free::params::{Number, Param, Size, edge_count};
 use crate::matrix_free::scalars::{AlphaScalar, ModelScalar, PcgScalar, StartScalar};
 use crate::matrix_free::skeleton::{Field, Skeleton, Space, packed};
 use crate::matrix_free::vectors::{Extents, Initial, Over, Role, VectorId, What};
+use crate::problem::aggregates;
 use sumsq_codegen::{Expr, Layout, ScalarType};
 use sumsq_energy::derive::Kind;
 use sumsq_energy::emit::names;
@@ -104,6 +105,10 @@ impl Skeleton {
             (What::Residual, over) => (master, self.values_over(Kind::Residual, over)),
             (What::Hoisted, over) => (linear, self.values_over(Kind::Stored, over)),
             (What::Product, over) => (linear, self.values_over(Kind::Product, over)),
+            (What::NearNull, Over::Space(s)) => {
+                (master, aggregates::given(&self.energy, s).iter().map(|(_, n)| n.values.len()).sum())
+            }
+            (What::Couplings, over) => (master, self.values_over(Kind::Couplings, over)),
             (What::Computed, Over::Computed(c)) => (master, self.values_and_partials(c).len()),
             (What::Array, Over::Array(a)) => {
                 let ty = if self.is_bytes(id) { ScalarType::U8 } else { master };
@@ -128,6 +133,7 @@ impl Skeleton {
             (What::Model, _) => (f64, ModelScalar::ALL.len()),
             (What::Energy, Over::Share(n)) => (f64, self.shares[n].groups.len() + 1),
             (What::Computed | What::Array | What::LinearArray | What::Total | What::Energy, _) => misfit(id),
+            (What::NearNull, _) => misfit(id),
             // The rows' lists, and whether PCG is done.
             _ => (ScalarType::I32, 1),
         }
@@ -138,15 +144,14 @@ impl Skeleton {
             (Over::Nothing | Over::Globals(_) | Over::Share(_), _) => Extents::Scalar,
             (_, What::PartProduct | What::Largest) => Extents::Scalar,
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
-            (Over::Space(_), What::M { .. }) => match self.field_of(id).points {
-                Extents::Level { space, reach, .. } => Extents::Level { space, level: id.level, reach },
-                points => points,
-            },
+            (Over::Space(_), What::M { .. }) => self.field_of(id).points.on_level(id.level),
             (Over::Space(s), _) => Extents::Space(s),
             (Over::Graph(g), _) | (Over::Vertex(g, _), What::Vertex) => Extents::Edges(g),
             (Over::Array(a), _) => Extents::Space(self.energy.arrays[a.index()].space),
             (Over::Computed(c), _) => Extents::Space(self.energy.computed[c.index()].space),
-            (Over::Vertex(g, v), What::FirstRow | What::RowCount) => Extents::Space(self.slot_space(g, v)),
+            (Over::Vertex(g, v), What::FirstRow | What::RowCount | What::FirstEntry | What::EntryCount) => {
+                Extents::Space(self.slot_space(g, v))
+            }
             (Over::Vertex(g, v), What::RowBlock) => Extents::Blocks(g, v),
             (Over::Vertex(g, v), What::RowLength | What::RowElement) => Extents::Rows(g, v),
             (Over::Vertex(g, v), What::RowOf) => Extents::RowsByElement(g, v),
@@ -159,12 +164,13 @@ impl Skeleton {
         match extents {
             Extents::Scalar => vec![],
             Extents::Space(s) | Extents::Vectors(s) => self.halos[s.index()].clone(),
-            Extents::Level { space, reach, .. } => {
+            Extents::Level { space, reach, .. } | Extents::Pairs { space, reach, .. } => {
                 let dims = self.energy.spaces[space.index()].len();
                 let lanes = self.target.lanes as u32;
                 let along =
                     |dim| if dim == 0 { u32::from(reach).next_multiple_of(lanes) } else { u32::from(reach) };
-                (0..dims).map(along).collect()
+                let of_pairs = matches!(extents, Extents::Pairs { .. }).then_some(0);
+                (0..dims).map(along).chain(of_pairs).collect()
             }
             Extents::Coarsest(space) => {
                 let dims = self.energy.spaces[space.index()].len();
@@ -200,8 +206,8 @@ impl Skeleton {
         match id.what {
             What::Vertex | What::RowElement => element(v),
             What::RowVertex(other) => element(other),
-            What::RowBlock => below(Size::Entries(g, v).expr()),
-            What::RowLength => below(Expr::from(ROW as i32)),
+            What::RowBlock | What::FirstEntry => below(Size::Entries(g, v).expr()),
+            What::RowLength | What::EntryCount => below(Expr::from(ROW as i32)),
             What::RowEdge => below(edge_count(g) - 1),
             What::FirstRow | What::RowCount => below(Size::Rows(g, v).expr()),
             What::RowOf => below(Size::Rows(g, v).expr() - 1),
@@ -320,7 +326,7 @@ impl Skeleton {
         let own = own.flat_map(|(p, declared)| (0..declared.channels).map(move |c| Energy(p, c)));
         let components = self.spaces.iter().flat_map(|s| (0..s.components as u16).map(|c| (s.id, c)));
         let clamps = components.flat_map(|(s, c)| [LeastDiagonal(s, c), MostDiagonal(s, c)]);
-        let numbers = [Running, InvRadius, Descent, Tolerance, Zeta, Eta, Limit];
+        let numbers = [Running, InvRadius, DampingScale, Descent, Tolerance, Zeta, Eta, Limit];
         let numbers = own.chain(clamps).chain(numbers).map(Param::Number);
         sizes.into_iter().map(Param::Size).chain(numbers).collect()
     }

@@ -155,6 +155,17 @@ impl Draft<'_> {
         f
     }
 
+    /// Computes a Func whose last variable is the number of a pair in a nest of its own: pair after pair for each row, or all of this number,
+    /// written out, for each vector.
+    pub fn map_pairs(&mut self, f: &Func, strip: Strip, written_out: Option<i32>) {
+        self.nest(f, Kind::Pairs(strip, written_out));
+    }
+
+    /// Computes such a Func inside of the nest of another, `reader`: what it reads of it for a row and a pair.
+    pub fn rows_in(&mut self, reader: &Func, f: &Func) {
+        self.nest(f, Kind::RowsIn(reader.name.clone()));
+    }
+
     /// As [`Draft::map`], over the vector that it reads.
     pub fn map_over(&mut self, f: &Func, strip: Strip, id: VectorId) {
         self.map(f, strip);

@@ -47,6 +47,7 @@ pub mod vectors;
 use crate::matrix_free::choices::{ChoiceError, Derived, Facts, Of, Overrides, Value};
 use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::Preconditioner;
+use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
 use crate::matrix_free::vectors::{Extents, Initial};
@@ -141,6 +142,7 @@ fn bare_space(
         slots: slots_into(energy, routines, id),
         direction: Value::Root,
         rolls_products: false,
+        by_element: false,
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),
@@ -148,13 +150,17 @@ fn bare_space(
         kept: Entries::Diagonal,
         stores_q: false,
         hierarchy: None,
+        aggregates: None,
     };
     let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
     let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
     let has_hierarchies = preconditioners.iter().any(|m| m.has_hierarchies());
-    let of = || Hierarchy::of(&routines.couplings, id, space.dims, space.components, space.coupled);
+    let coupled = |i, j| couples(energy, routines, id, i, j);
+    let of = || Hierarchy::of(&routines.couplings, id, (space.dims, space.components), &coupled);
     let hierarchy = if has_hierarchies { of() } else { None };
-    Space { kept, hierarchy, ..space }
+    let has_aggregates = preconditioners.iter().any(|m| m.has_aggregates());
+    let aggregates = if has_aggregates { Sources::of(energy, &routines.couplings, id) } else { None };
+    Space { kept, hierarchy, aggregates, ..space }
 }
 
 /// The extents of every index space for the sizes of the dims.
@@ -173,15 +179,20 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
     };
     let fields = spaces.iter().map(|space| (space.id, fields(space))).collect();
     let stages = When::ALL.map(|when| m.stages(when));
-    Shape { name: m.name(), fields, stages, has_hierarchies: m.has_hierarchies() }
+    let (has_hierarchies, has_aggregates) = (m.has_hierarchies(), m.has_aggregates());
+    Shape { name: m.name(), fields, stages, has_hierarchies, has_aggregates }
 }
 
 /// True if no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
 fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
-    let own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space.id));
-    let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
-    let blocks: Vec<&[ExprId]> = own.map(|b| &b.roots[..]).collect();
-    couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
+    let mut pairs = (0..space.components).flat_map(|i| (0..i).map(move |j| (i, j)));
+    pairs.all(|(i, j)| !couples(energy, r, space.id, i, j))
+}
+
+/// True if some residual couples these two scalars of one element of a space.
+fn couples(energy: &Energy, r: &Routines, space: SpaceId, i: usize, j: usize) -> bool {
+    let mut own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space));
+    own.any(|b| r.dag.as_constant(b.roots[packed(i, j)]) != Some(0.0))
 }
 
 /// Graph vertices that point into a space, at or around which some residual reads its unknowns; ascending in each graph.
@@ -199,7 +210,8 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
 /// The reach of every stencil read, per index space and dim; see [`computed::reaches`].
 fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId], block: u32) -> Vec<Vec<u32>> {
     let bounds = energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper));
-    let roots: Vec<ExprId> = roots.iter().chain(bounds).copied().collect();
+    let given = energy.near_null.iter().flat_map(|n| &n.values);
+    let roots: Vec<ExprId> = roots.iter().chain(bounds).chain(given).copied().collect();
     computed::reaches(energy, r, &roots, block)
 }
 

@@ -6,7 +6,7 @@
 use crate::matrix_free::choices::{Of, Value};
 use crate::matrix_free::params::Param;
 use crate::matrix_free::skeleton::{Skeleton, Space, Span};
-use crate::matrix_free::stages::{self, Phase, Stage};
+use crate::matrix_free::stages::{self, HostStep, Phase, Stage};
 use crate::matrix_free::vectors::{Extents, Initial, Over, Role, VectorId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,8 +77,8 @@ pub struct Pipeline {
 pub enum Step {
     /// Runs a pipeline on vectors, both by number: those of its own role or of another; on these levels.
     Run(usize, Vec<usize>, Span),
-    /// The host inverts A on the coarsest level of a space, for a preconditioner by number.
-    Invert(u8, SpaceId),
+    /// The host does something.
+    Host(HostStep),
     /// Exchanges two vectors.
     Swap(VectorId, VectorId),
     /// Runs steps until a scalar is not 0 behind them.
@@ -196,7 +196,7 @@ impl Table<'_> {
                 stages::Step::Run(stage) => self.run(*stage, None, &mut steps),
                 stages::Step::RunAs(role, stage) => self.run(*stage, Some(*role), &mut steps),
                 stages::Step::Swap(a, b) => steps.push(Step::Swap(*a, *b)),
-                stages::Step::Invert(kind, space) => steps.push(Step::Invert(*kind, *space)),
+                stages::Step::Host(of) => steps.push(Step::Host(*of)),
                 stages::Step::Until(done, body) => steps.push(Step::Until(*done, self.steps(body))),
             }
         }

@@ -40,6 +40,8 @@ pub enum Number {
     Running,
     /// 1/R, 0 for Gauss-Newton.
     InvRadius,
+    /// D over what it was when it was linearised.
+    DampingScale,
     /// t of the trial, see [`crate::matrix_free::pipelines::trial`].
     Descent,
     /// tau^2 |b|^2 of the stop rule.
@@ -85,6 +87,7 @@ impl fmt::Display for Number {
             Number::MostDiagonal(s, c) => return write!(f, "max_diagonal{}c{c}", s.0),
             Number::Running => "running",
             Number::InvRadius => "inv_radius",
+            Number::DampingScale => "damping_scale",
             Number::Descent => "descent",
             Number::Tolerance => "tolerance",
             Number::Zeta => "zeta",

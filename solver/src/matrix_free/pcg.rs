@@ -6,8 +6,8 @@
 //! ```
 //! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. p is a sweep of its own before A,
 //! or, by choice, computed inside the reduction of A, in a ring of rows or a tile, or wherever it is read, and stored to memory once; and in
-//! rings or tiles so are the products J p that are stored. The partial sums over hyperedges with their share of pq come before A. q is recomputed in B from p and these, or, by choice,
-//! stored by A.
+//! rings or tiles so are the products J p that are stored. The partial sums over hyperedges with their share of pq come before A, or, by
+//! choice, A adds hyperedges up element by element. q is recomputed in B from p and the partial sums, or, by choice, stored by A.
 //!
 //! Where M has stages of PCG iterations they run behind B, which leaves r.M^-1 r, |r|^2 and the decision to a reduction behind them.
 //!
@@ -16,13 +16,13 @@
 
 use crate::matrix_free::choices::Value;
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
-use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
+use crate::matrix_free::pipelines::gather::{Parts, by_element, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::preconditioner::{At, M, diagonal};
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::schedule::{Ring, Strip};
-use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, When, packed};
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, Span, When, packed};
 use crate::matrix_free::stages::{Stage, Step, own};
 use crate::matrix_free::stop::{self, Progress, is_finite, number};
 use crate::matrix_free::vectors::{Over, Role, VectorId, What};
@@ -30,7 +30,7 @@ use sumsq_codegen::{Expr, Func, Name, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
-use sumsq_energy::model::{Domain, SpaceId};
+use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
 /// PCG to its end: the stop rules hold the iteration limit.
 pub fn solve(k: &Skeleton, kind: u8) -> Vec<Step> {
@@ -102,6 +102,11 @@ impl Skeleton {
         let rolls = |d: Domain| self.spaces.iter().any(|s| s.rolls_products && d == Domain::Space(s.id));
         self.routines.of(Kind::Product).filter(move |r| rolls(r.site.domain(&self.energy)) == rolling)
     }
+}
+
+/// The vertices whose rows are summed before sweep A, with their share of p.q.
+fn row_sums(space: &Space) -> &[(GraphId, u16)] {
+    if space.by_element { &[] } else { &space.slots }
 }
 
 /// Adds a Func that is M^-1 r + beta p_old.
@@ -218,7 +223,7 @@ pub fn sweep_a(k: &Skeleton, m: M) -> Vec<Scheduled> {
         declare_of(&mut d, space, &[read, &[inverse(m), What::Damp]].concat());
     }
     let mut pq = number(0.0);
-    for &of in k.spaces.iter().flat_map(|space| &space.slots) {
+    for &of in k.spaces.iter().flat_map(row_sums) {
         pq = pq + d.input(What::PartProduct.of(of)).at(&[], 0);
     }
     for space in &k.spaces {
@@ -256,7 +261,15 @@ fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
         sums.push(f.name);
     }
     let start = add_totals(apply(d, space, &at, direction), &sums);
-    let q = d.func(What::Q.of(space.id), &vars, start);
+    let mut inside = vec![];
+    let values = match space.by_element {
+        true => {
+            inside = by_element(d, &format!("qs{}", space.id.0), space, &vars, start, direction);
+            all(&inside[0], &at)
+        }
+        false => start,
+    };
+    let q = d.func(What::Q.of(space.id), &vars, values);
     if space.stores_q {
         d.output(&q, What::Q.of(space.id));
     }
@@ -279,6 +292,7 @@ fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
     } else {
         d.inline(&q);
     }
+    inside.iter().for_each(|of| d.registers_in(&f, of));
     f.at(&[], 0)
 }
 
@@ -288,7 +302,8 @@ fn total(i: usize) -> VectorId {
 }
 
 /// The partial sums of J^T J p over the rows of every graph vertex, for each place that is reached from there, and their share of p.q:
-/// outputs `Part`, `PartProduct`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN.
+/// outputs `Part`, `PartProduct`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN. Where sweep A has the
+/// elements' sums, outputs `Part` of the rows of those that have several.
 pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_parts", Role::Linear);
     declare(&mut d, &[What::PNew]);
@@ -300,6 +315,10 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
         let part = What::Part.of((graph, slot));
         let rows = parts(&mut d, &part.to_string(), of);
         d.output(&rows.part, part);
+        if space.by_element {
+            rows.at_root(&mut d);
+            continue;
+        }
         let points = k.row_points(graph, slot);
         let at = &points.coordinates;
         let element = k.row_element((graph, slot), at);
@@ -318,7 +337,8 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
         d.output(&pq, share);
         rows.within(&mut d, &pq);
     }
-    d.finish()
+    let span = if k.spaces.iter().any(|s| !row_sums(s).is_empty()) { Span::Once } else { Span::SeveralRows };
+    d.finish().into_iter().map(|pipeline| Scheduled { span, ..pipeline }).collect()
 }
 
 /// Sweep B. `DR` in place; `Next` and `Done`, unless M has stages to run before.
@@ -327,7 +347,7 @@ pub fn sweep_b(k: &Skeleton, m: M) -> Vec<Scheduled> {
     declare(&mut d, &[What::DR, What::P, inverse(m), What::Damp]);
     d.input(What::State.of(()));
     d.input(What::Alpha.of(()));
-    for &of in k.spaces.iter().flat_map(|space| &space.slots) {
+    for &of in k.spaces.iter().flat_map(row_sums) {
         d.input(What::Part.of(of));
     }
     let mut sums = [number(0.0), number(0.0)];
@@ -384,8 +404,9 @@ fn update(d: &mut Draft, m: M, space: &Space, direction: Direction) -> (Func, Fu
         }
         false => add_totals(apply(d, space, &at, direction), &sums),
     };
-    let parts: Vec<Name> = space.slots.iter().map(|&of| What::Part.of(of).to_string().into()).collect();
-    let q = gather(d, &format!("qb{}", space.id.0), space, &vars, start, &parts);
+    let rest = Space { slots: row_sums(space).to_vec(), ..space.clone() };
+    let parts: Vec<Name> = rest.slots.iter().map(|&of| What::Part.of(of).to_string().into()).collect();
+    let q = gather(d, &format!("qb{}", space.id.0), &rest, &vars, start, &parts);
     let alpha = k.scalar(AlphaScalar::Alpha).cast(k.linear);
     let ok = k.scalar(AlphaScalar::Positive).ne_(number(0.0));
     let mut old = d.all(What::DR.of(space.id), &at);

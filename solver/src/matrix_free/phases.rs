@@ -79,10 +79,10 @@ impl Phase {
             }
             Phase::Prepare(kind) => own(k, kind, When::Linearised),
             Phase::Scales => run(Stage::Scales),
-            Phase::Damping(kind) => {
-                let steps =
-                    [run(Stage::Damping(kind)), own(k, kind, When::Damped), own(k, kind, When::Iteration)];
-                [steps.concat(), run(Stage::StartProduct(kind))].concat()
+            Phase::Damping(kind) => run(Stage::Damping(kind)),
+            Phase::Start(kind) => {
+                let stages = [own(k, kind, When::Damped), own(k, kind, When::Iteration)].concat();
+                [stages, run(Stage::StartProduct(kind))].concat()
             }
             Phase::Pcg(kind) => pcg::solve(k, kind),
             Phase::SweepA(kind) => [own(k, kind, When::Iteration), pcg::to_sweep_a(kind)].concat(),

@@ -2,6 +2,7 @@
 
 use crate::matrix_free::choices::{Choices, Value};
 use crate::matrix_free::params::Param;
+use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
@@ -47,8 +48,12 @@ pub enum Span {
         /// True if the coarser ones come first.
         descending: bool,
     },
+    /// All levels of a space's hierarchy behind the problem itself.
+    Behind(SpaceId),
     /// The coarsest level.
     Coarsest(SpaceId),
+    /// The problem itself, where some element that adds up its hyperedges has several rows at a vertex.
+    SeveralRows,
 }
 
 /// An index space that holds unknowns.
@@ -66,6 +71,8 @@ pub struct Space {
     pub direction: Value,
     /// By choice: inside of sweep A, as p may be, are the products J p that are stored over it.
     pub rolls_products: bool,
+    /// By choice: sweep A adds up the hyperedges of every element itself, but for those of elements with several rows, and stores q.
+    pub by_element: bool,
     /// By choice: D and M^-1 are expressions of the sweeps instead of fields, see [`crate::matrix_free::preconditioner::diagonal`].
     pub inline_diagonal: bool,
     /// By choice: vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].
@@ -80,6 +87,8 @@ pub struct Space {
     pub stores_q: bool,
     /// Coarser copies of it, if some preconditioner has them and stencils couple its elements.
     pub hierarchy: Option<Hierarchy>,
+    /// Aggregates of its elements, if some preconditioner has them and residuals couple the elements.
+    pub aggregates: Option<Sources>,
 }
 
 /// Entries of the diagonal blocks of J^T J.
@@ -109,9 +118,9 @@ pub struct Field {
 /// The times at which a preconditioner has stages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum When {
-    /// After g, the blocks and what J^T J p reads.
+    /// After g, the blocks, what J^T J p reads, and the first D, b and field 0 that are made of these.
     Linearised,
-    /// After D, b and field 0.
+    /// After D, b and field 0, and what is made per linearisation.
     Damped,
     /// In every PCG iteration, between sweep B and the stop rules; and once before the first.
     Iteration,
@@ -127,6 +136,8 @@ pub struct Shape {
     pub stages: [u8; 3],
     /// True if it has hierarchies.
     pub has_hierarchies: bool,
+    /// True if it has aggregates.
+    pub has_aggregates: bool,
 }
 
 impl When {
@@ -142,7 +153,7 @@ impl Shape {
 
     /// Tells whether the first z is had only after stages behind the damping, and r0.z0 with it.
     pub fn follows_damping(&self) -> bool {
-        self.stages(When::Damped) + self.stages(When::Iteration) > 0
+        self.stages.iter().any(|n| *n > 0)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::matrix_free::skeleton::{Skeleton, When};
 use crate::matrix_free::vectors::{Role, VectorId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use sumsq_energy::model::SpaceId;
 
 /// A piece of a solve: one pipeline, several that follow one another, or none where there is nothing to do. What depends on M
@@ -65,8 +66,45 @@ pub enum Step {
     Swap(VectorId, VectorId),
     /// Runs steps until a scalar is not 0 behind them.
     Until(VectorId, Vec<Step>),
-    /// The host inverts A on the coarsest level of a space, for a preconditioner by number.
+    /// The host does something.
+    Host(HostStep),
+}
+
+/// Something that the host does for a preconditioner, by number, over a space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum HostStep {
+    /// Inverts A on the coarsest level.
     Invert(u8, SpaceId),
+    /// Makes the levels of aggregates.
+    Aggregate(u8, SpaceId),
+    /// Makes the correction of aggregates of r.
+    Correct(u8, SpaceId),
+}
+
+impl HostStep {
+    /// The step that has this name in a program.
+    pub fn named(name: &str) -> Option<HostStep> {
+        let (what, of) = name.split_once(' ')?;
+        let (kind, space) = of.split_once('.')?;
+        let (kind, space) = (kind.parse().ok()?, SpaceId(space.parse().ok()?));
+        match what {
+            "invert" => Some(HostStep::Invert(kind, space)),
+            "aggregate" => Some(HostStep::Aggregate(kind, space)),
+            "correct" => Some(HostStep::Correct(kind, space)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for HostStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, kind, space) = match self {
+            HostStep::Invert(kind, space) => ("invert", kind, space),
+            HostStep::Aggregate(kind, space) => ("aggregate", kind, space),
+            HostStep::Correct(kind, space) => ("correct", kind, space),
+        };
+        write!(f, "{what} {kind}.{}", space.0)
+    }
 }
 
 /// A phase of a solve: what the host runs at once. What depends on M has the number of a preconditioner.
@@ -82,12 +120,14 @@ pub enum Phase {
     TrialCost,
     /// g, blocks and what applyJTJ reads, at x.
     Linearise,
-    /// Stages of M per linearisation.
-    Prepare(u8),
     /// Scales of the damping.
     Scales,
-    /// D, M^-1, b and r0.z0.
+    /// D, field 0 of M^-1, and b.
     Damping(u8),
+    /// Stages of M per linearisation, behind its first damping.
+    Prepare(u8),
+    /// Stages of M per damping, the first z, and r0.z0 where the damping does not have it.
+    Start(u8),
     /// PCG to its end.
     Pcg(u8),
     /// One sweep A, on its own, with what comes before it.
@@ -102,7 +142,8 @@ impl Phase {
     /// Every phase.
     pub fn all(k: &Skeleton) -> Vec<Phase> {
         use Phase::*;
-        let per_kind = |kind| [Prepare(kind), Damping(kind), Pcg(kind), SweepA(kind), SweepB(kind)];
+        let per_kind =
+            |kind| [Damping(kind), Prepare(kind), Start(kind), Pcg(kind), SweepA(kind), SweepB(kind)];
         let kinds = 0..k.preconditioners.len() as u8;
         let shared = [Mask, Bounds, Cost, TrialCost, Linearise, Scales, Trial];
         shared.into_iter().chain(kinds.flat_map(per_kind)).collect()
@@ -114,7 +155,11 @@ pub fn own(k: &Skeleton, kind: u8, when: When) -> Vec<Step> {
     let of = &k.preconditioners[usize::from(kind)];
     let numbers = 0..of.stages(when);
     let stages = numbers.map(|number| Step::Run(Stage::Preconditioner { kind, when, number }));
-    let inverts = of.has_hierarchies && when == When::Damped;
-    let spaces = k.spaces.iter().filter(|s| inverts && s.hierarchy.is_some());
-    stages.chain(spaces.map(|s| Step::Invert(kind, s.id))).collect()
+    let host = k.spaces.iter().filter_map(|s| match when {
+        When::Damped if of.has_hierarchies && s.hierarchy.is_some() => Some(HostStep::Invert(kind, s.id)),
+        When::Damped if of.has_aggregates && s.aggregates.is_some() => Some(HostStep::Aggregate(kind, s.id)),
+        When::Iteration if of.has_aggregates && s.aggregates.is_some() => Some(HostStep::Correct(kind, s.id)),
+        _ => None,
+    });
+    stages.chain(host.map(Step::Host)).collect()
 }

@@ -64,6 +64,10 @@ pub enum What {
     Hoisted,
     /// The products J p that are stored.
     Product,
+    /// Entries of J^T J between different elements.
+    Couplings,
+    /// Displacements of unknowns that the energy gives as hardly resisted.
+    NearNull,
 
     /// A computed array: its values, then its partials.
     Computed,
@@ -93,6 +97,10 @@ pub enum What {
     RowCount,
     /// Rows, grouped by element.
     RowOf,
+    /// First entry of every element that has one row.
+    FirstEntry,
+    /// Number of its entries; 0 of elements without a row, or with several.
+    EntryCount,
     /// Sums over rows in J^T J p.
     Part,
     /// Their share of p.q, a scalar.
@@ -231,6 +239,8 @@ impl fmt::Display for VectorId {
             What::Residual => "res",
             What::Hoisted => "h",
             What::Product => "jp",
+            What::Couplings => "jtj",
+            What::NearNull => "nn",
             What::Computed => "c",
             What::Array => "a",
             What::LinearArray => "l.a",
@@ -238,7 +248,7 @@ impl fmt::Display for VectorId {
             What::Part | What::PartProduct => "part_",
             What::RowBlock | What::RowLength | What::RowElement | What::RowEdge => "r",
             What::RowVertex(_) | What::RowHoisted => "r",
-            What::FirstRow | What::RowCount | What::RowOf => "r",
+            What::FirstRow | What::RowCount | What::RowOf | What::FirstEntry | What::EntryCount => "r",
             What::Total => "total",
             What::State => "state",
             What::Next => "next",
@@ -278,6 +288,8 @@ impl fmt::Display for VectorId {
             What::FirstRow => f.write_str(".first")?,
             What::RowCount => f.write_str(".count")?,
             What::RowOf => f.write_str(".of")?,
+            What::FirstEntry => f.write_str(".entry")?,
+            What::EntryCount => f.write_str(".in_row")?,
             What::PartProduct => f.write_str("_pq")?,
             _ => {}
         }
@@ -314,6 +326,17 @@ pub enum Extents {
         /// Elements beyond, per dim.
         reach: u8,
     },
+    /// They, for each of so many pairs of components.
+    Pairs {
+        /// The space.
+        space: SpaceId,
+        /// The level.
+        level: u8,
+        /// Elements beyond, per dim.
+        reach: u8,
+        /// Pairs.
+        pairs: u16,
+    },
     /// The elements of the coarsest level of a space, for each scalar there.
     Coarsest(SpaceId),
     /// The vectors of lanes of a space, along dim 0.
@@ -341,4 +364,15 @@ pub enum Initial {
     ZerosPerMask,
     /// 1 whenever arrays or params are bound.
     OnesPerBinding,
+}
+
+impl Extents {
+    /// The same points on another level, where they are those of one.
+    pub fn on_level(self, level: u8) -> Extents {
+        match self {
+            Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
+            Extents::Pairs { space, reach, pairs, .. } => Extents::Pairs { space, level, reach, pairs },
+            points => points,
+        }
+    }
 }

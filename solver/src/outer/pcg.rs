@@ -7,7 +7,7 @@
 //!   truncated-Newton method", 1990);
 //! - k = limit.
 //!
-//! With multigrid sqrt(r.z) <= eta sqrt(r0.z0), k >= 2, takes the place of the second rule.
+//! With multigrid and aggregation sqrt(r.z) <= eta sqrt(r0.z0), k >= 2, takes the place of the second rule.
 
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;

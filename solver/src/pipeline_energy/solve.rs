@@ -9,7 +9,7 @@ use crate::pipeline_energy::model::PipelineModel;
 use crate::pipeline_energy::{Loss, PipelineEnergy, Residual};
 use crate::problem::bounds::clamp;
 use crate::problem::memory::{Memory, MemoryLimit};
-use crate::problem::options::{Backend, CompileOptions, Preconditioner, SolveOptions};
+use crate::problem::options::{Backend, CompileOptions, SolveOptions};
 use crate::problem::report::{Lent, Report, Seconds, Setting};
 use std::sync::Arc;
 use std::time::Instant;
@@ -142,7 +142,7 @@ impl PipelineEnergy {
         if options.backend == Backend::Cuda {
             return Err(PipelineEnergyError::Backend);
         }
-        if options.preconditioner == Preconditioner::Multigrid {
+        if options.preconditioner.has_levels() {
             return Err(PipelineEnergyError::Preconditioner { name: options.preconditioner.name() });
         }
         let routines = Routines::new(self, options, estimates)?;
@@ -243,6 +243,7 @@ impl PipelineSolver {
             preconditioner: host.model.preconditioner(),
             device: Target::host().processor.name,
             backend: "cpu",
+            why_cpu: None,
             lent: Lent::default(),
             precision: self.options.precision,
             threads: self.pool.threads(),

@@ -30,14 +30,13 @@ pub fn additive_levels(dims: usize, components: usize, coupled: bool) -> usize {
     (1..8).find(|&n| 2 * level(n) <= iteration).unwrap_or(8)
 }
 
-/// Operations per element that P^T A P may have, in entries of A that it makes along each dim: it is straight code.
-const MOST_ENTRIES: usize = 700;
+/// Terms of A v at an element at most, whose ways lead to its neighbours: it is straight code.
+const MOST_TERMS: usize = 2000;
 
 /// Unknowns per element at most, for spaces of so many dims.
 pub fn most_components(dims: usize) -> usize {
-    let entries =
-        |components: usize| dims * 3usize.saturating_pow(dims as u32).div_ceil(2) * components * components;
-    (1..=8).rev().find(|&c| entries(c) <= MOST_ENTRIES).unwrap_or(0)
+    let terms = |components: usize| 3usize.saturating_pow(dims as u32) * components * components;
+    (1..=8).rev().find(|&c| terms(c) <= MOST_TERMS).unwrap_or(0)
 }
 
 /// The extents of every level, and of the coarsest: the first behind level 0 with at most [`COARSEST`] scalars.

@@ -1,5 +1,6 @@
 //! Ins and outs of a solve: data, bounds, options, choices of storage, the report.
 
+pub mod aggregates;
 pub mod bounds;
 pub mod cancel;
 pub mod data;

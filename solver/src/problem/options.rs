@@ -46,6 +46,8 @@ pub enum Preconditioner {
     BlockJacobi,
     /// Coarser and coarser grids, for index spaces whose unknowns residuals read at several offsets.
     Multigrid,
+    /// Aggregates of elements, for index spaces that have an unknown which some residual reads at two elements.
+    Aggregation,
 }
 
 impl Preconditioner {
@@ -56,11 +58,17 @@ impl Preconditioner {
         (Preconditioner::Jacobi, "jacobi"),
         (Preconditioner::BlockJacobi, "block_jacobi"),
         (Preconditioner::Multigrid, "multigrid"),
+        (Preconditioner::Aggregation, "aggregation"),
     ];
 
     /// The choice of this name.
     pub fn named(name: &str) -> Option<Preconditioner> {
         Preconditioner::ALL.iter().find(|(_, n)| *n == name).map(|(choice, _)| *choice)
+    }
+
+    /// True of kinds with coarser levels.
+    pub(crate) fn has_levels(self) -> bool {
+        matches!(self, Preconditioner::Multigrid | Preconditioner::Aggregation)
     }
 
     /// The name in options and reports.
@@ -94,7 +102,7 @@ impl LossOrder {
 /// Machine that the generated code runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// The CPU, until a GPU has shown on real devices that it pays.
+    /// A CUDA device where there is one and the work pays for starting it, else the CPU: the report says why. Sizes have to be known.
     #[default]
     Auto,
     /// This machine's cores.
@@ -168,7 +176,7 @@ pub struct SolveOptions {
     pub linear_tolerance: Option<f64>,
     /// zeta >= 0 of the model stopping rule.
     pub forcing: f64,
-    /// eta > 0 of the stopping rule sqrt(r.z) <= eta sqrt(r0.z0) of multigrid; `None`: as the steps turn out, from 1e-3 to 0.3.
+    /// eta > 0 of the stopping rule sqrt(r.z) <= eta sqrt(r0.z0) of multigrid and aggregation; `None`: as the steps turn out, from 1e-3 to 0.3.
     pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,
@@ -344,6 +352,14 @@ pub enum OptionError {
         "multigrid needs an index space whose unknowns some residual reads at several offsets, this energy has none: use block_jacobi"
     )]
     NoGrid,
+    /// There are no elements to aggregate.
+    #[error(
+        "aggregation needs an unknown that some residual reads at two elements, this energy has none: use block_jacobi"
+    )]
+    NoAggregates,
+    /// The host makes and applies the levels.
+    #[error("aggregation runs on the CPU alone: use block_jacobi or multigrid on a GPU")]
+    AggregatesOnGpu,
     /// The entries of A on coarser levels would make too much code.
     #[error(
         "multigrid takes at most {most} unknowns per element of an index space of {dims} dims, this energy has {came}: use block_jacobi"

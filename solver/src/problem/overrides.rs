@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Every word in front of a name, with what the name is of.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 16] = [
     ("r", "residual group"),
     ("J", "residual group"),
     ("Jp", "residual group"),
@@ -15,6 +15,7 @@ const WORDS: [(&str, &str); 15] = [
     ("hoisted", "hoisted part"),
     ("direction", "index space of unknowns"),
     ("products", "index space of stored products"),
+    ("parts", "index space of graph vertices"),
     ("q", "index space of unknowns"),
     ("diagonal", "index space of unknowns"),
     ("far", "index space with excluded elements"),

@@ -120,6 +120,12 @@ pub struct Iteration {
     pub linear_stop: LinearStop,
     /// |r|/|b| of the recurred residual.
     pub linear_residual: f64,
+    /// The name of the preconditioner; of two in one solve, of the one that ended it.
+    pub preconditioner: &'static str,
+    /// The bound of sqrt(r.z), relative to that at the start, where PCG goes by it.
+    pub eta: Option<f64>,
+    /// Wall-clock seconds of D and the set-up of the preconditioner, some of which may have passed in the step before.
+    pub setup_seconds: f64,
     /// Wall-clock seconds of the step.
     pub seconds: f64,
 }
@@ -138,14 +144,18 @@ pub struct Seconds {
     pub setup: f64,
 }
 
-/// The hierarchy of grids over an index space.
+/// The hierarchy of grids, or of aggregates, over an index space.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Grids {
     /// The space.
     pub space: String,
-    /// Extents of every level, that of the problem first.
+    /// Extents of every level, that of the problem first; of levels of aggregates their number.
     pub levels: Vec<Vec<i32>>,
+    /// Entries of A per element of every level, both sides of the diagonal counted; of aggregates their mean.
+    pub stencils: Vec<usize>,
+    /// Bytes that are stored of every level; of aggregates without those that no level has alone.
+    pub level_bytes: Vec<u64>,
     /// Bytes of all that is stored of it.
     pub bytes: u64,
     /// Entries of A on all levels, over those on the first.
@@ -189,13 +199,16 @@ pub struct Report {
     pub linear_iterations_total: usize,
     /// `lm` or `gn`.
     pub method: &'static str,
-    /// `none`, `jacobi`, `block_jacobi` or `multigrid`.
+    /// `none`, `jacobi`, `block_jacobi`, `multigrid` or `aggregation`.
     pub preconditioner: &'static str,
-    /// The hierarchies of grids of the preconditioner, one per index space that has one.
+    /// The hierarchies of grids or aggregates of the preconditioner, one per index space that has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grids>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
+    /// The reason for the CPU, where that was left open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_cpu: Option<String>,
     /// Name of the processor.
     pub device: String,
     /// Uses of the caller's memory on a GPU.
@@ -231,6 +244,7 @@ pub(crate) struct Setting {
     pub device: String,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
+    pub why_cpu: Option<String>,
     pub lent: Lent,
     pub precision: Precision,
     pub threads: usize,
@@ -275,13 +289,17 @@ impl Report {
         if outcome.termination == Termination::NoFreeUnknown {
             warnings.push("every unknown is excluded: there is nothing to solve".into());
         }
+        let mut iterations = outcome.iterations;
+        for step in iterations.iter_mut().filter(|step| step.preconditioner.is_empty()) {
+            step.preconditioner = setting.preconditioner;
+        }
         Report {
             energy_initial: outcome.energy_initial,
             energy_final: outcome.energy_final,
             termination: outcome.termination,
-            linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
+            linear_iterations_total: iterations.iter().map(|i| i.linear_iterations).sum(),
             groups: setting.groups,
-            iterations: outcome.iterations,
+            iterations,
             unknowns: setting.unknowns,
             residuals: setting.residuals,
             held: None,
@@ -290,6 +308,7 @@ impl Report {
             preconditioner: setting.preconditioner,
             grids: setting.grids,
             backend: setting.backend,
+            why_cpu: setting.why_cpu,
             device: setting.device,
             lent: setting.lent,
             precision: setting.precision.name(),
@@ -386,6 +405,9 @@ impl fmt::Display for Report {
                 "beside E: {residuals} residuals read excluded unknowns alone; their sum is {energy:.6e}"
             )?;
         }
+        if let Some(why) = &self.why_cpu {
+            writeln!(f, "on the CPU: {why}")?;
+        }
         if self.memory.buffers > 0 {
             writeln!(f, "{}", self.memory)?;
         }
@@ -409,6 +431,21 @@ impl fmt::Display for Report {
 }
 
 const HEADER: &str = "iter         energy     max|g|       |s|      gain     radius  ok    pcg  stop                  |r|/|b|  seconds";
+
+/// A line for the whole, and a table with one for each level.
+impl fmt::Display for Grids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Grids { space, bytes, operator_complexity, .. } = self;
+        writeln!(f, "{space}: {bytes} bytes, operator complexity {operator_complexity:.2}")?;
+        writeln!(f, "level  {:<20} {:>8} {:>12}", "extents", "entries", "bytes")?;
+        let levels = self.levels.iter().zip(&self.stencils).zip(&self.level_bytes).enumerate();
+        for (level, ((extents, entries), bytes)) in levels {
+            let extents: Vec<String> = extents.iter().map(i32::to_string).collect();
+            writeln!(f, "{level:>5}  {:<20} {entries:>8} {bytes:>12}", extents.join(" x "))?;
+        }
+        Ok(())
+    }
+}
 
 /// A line of the table.
 impl fmt::Display for Iteration {
@@ -448,6 +485,9 @@ mod tests {
             linear_iterations: 12,
             linear_stop: LinearStop::PreconditionedNorm,
             linear_residual: 1e-3,
+            preconditioner: "jacobi",
+            eta: None,
+            setup_seconds: 0.0,
             seconds: 0.5,
         };
         Report {
@@ -465,6 +505,7 @@ mod tests {
             preconditioner: "jacobi",
             grids: vec![],
             backend: "cpu",
+            why_cpu: None,
             device: "some processor".to_string(),
             lent: Lent::default(),
             precision: "mixed",
@@ -534,6 +575,8 @@ mod tests {
             "gain_ratio",
             "linear_iterations",
             "linear_residual",
+            "preconditioner",
+            "setup_seconds",
             "seconds",
         ] {
             assert!(!step[key].is_null(), "{key}");

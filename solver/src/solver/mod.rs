@@ -5,6 +5,7 @@
 //!                                                              ->  problem.init(&data, &options)?  ->  session.step()? ...
 //! ```
 
+mod auto;
 mod probe;
 
 pub use crate::solver::probe::LinearProbe;
@@ -56,6 +57,8 @@ pub(crate) struct Code {
     pub(crate) options: CompileOptions,
     modules: Modules,
     is_kept: bool,
+    /// The reason for the CPU, where that was left open.
+    pub(crate) why_cpu: Option<String>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,
 }
@@ -66,7 +69,7 @@ impl Solver {
     /// # Errors
     /// Options that are out of range or that the energy cannot honour, a back end that is not there, or a failure of the engine.
     pub fn compile(energy: Energy, options: &CompileOptions) -> Result<Solver, SolveError> {
-        Solver::compile_for(energy, options, options.machine()?)
+        Solver::compile_using(energy, options, None, None, cache().as_ref())
     }
 
     /// As [`Solver::compile`], for a machine in place of that of the options: of other lanes, say. The code runs here.
@@ -78,7 +81,7 @@ impl Solver {
         options: &CompileOptions,
         target: Target,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, target, None, cache().as_ref())
+        Solver::compile_using(energy, options, Some(target), None, cache().as_ref())
     }
 
     /// As [`Solver::compile`], with this cache in place of the user's.
@@ -91,7 +94,7 @@ impl Solver {
         options: &CompileOptions,
         cache: Option<&Cache>,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, options.machine()?, None, cache)
+        Solver::compile_using(energy, options, None, None, cache)
     }
 
     /// As [`Solver::compile_for`], with these preconditioners, at least one, in place of that of the options: a solve begins with the
@@ -106,19 +109,21 @@ impl Solver {
         preconditioners: Vec<Arc<dyn Preconditioner>>,
     ) -> Result<Solver, SolveError> {
         let cache = cache();
-        Solver::compile_using(energy, options, options.machine()?, Some(preconditioners), cache.as_ref())
+        Solver::compile_using(energy, options, None, Some(preconditioners), cache.as_ref())
     }
 
     fn compile_using(
         energy: Energy,
         options: &CompileOptions,
-        target: Target,
+        target: Option<Target>,
         preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
         cache: Option<&Cache>,
     ) -> Result<Solver, SolveError> {
         let _standard = FloatEnvironment::standard();
         let started = Instant::now();
         options.check()?;
+        let (target, why_cpu) =
+            target.map_or_else(|| options.machine_for(&energy), |target| Ok((target, None)))?;
         // Preconditioners of others have no key.
         let place = cache.filter(|_| preconditioners.is_none());
         let place = place.map(|cache| Place::new(cache, &energy, options, &target));
@@ -147,7 +152,7 @@ impl Solver {
         }
         let compile_seconds = started.elapsed().as_secs_f64();
         let (k, options) = (Arc::new(k), options.clone());
-        let code = Code { k, settings, options, modules, is_kept, pool, compile_seconds };
+        let code = Code { k, settings, options, modules, is_kept, why_cpu, pool, compile_seconds };
         Ok(Solver { code: Arc::new(code) })
     }
 
@@ -242,8 +247,14 @@ fn skeleton(
     let mut derived = options.derive(energy)?;
     let mut settings = Settings::new(&derived.energy, options)?;
     settings.preconditioners = preconditioners.unwrap_or(settings.preconditioners);
-    if settings.preconditioners.iter().any(|m| m.has_hierarchies()) {
+    if settings.preconditioners.iter().any(|m| m.has_hierarchies() || m.has_aggregates()) {
         derived.routines.add_couplings(&derived.energy, options.passes)?;
+    }
+    if settings.preconditioners.iter().any(|m| m.has_aggregates()) {
+        if target.gpu.is_some() {
+            return Err(OptionError::AggregatesOnGpu.into());
+        }
+        derived.routines.add_pair_couplings(&derived.energy, options.passes)?;
     }
     let wanted = Wanted { given: &options.choices, sizes: options.sizes.as_deref() };
     let k = settings.skeleton(derived, target, wanted).map_err(OptionError::from)?;

@@ -31,7 +31,7 @@ impl Problem {
     ) -> Result<LinearProbe<'_>, SolveError> {
         options.check()?;
         self.upload_unknowns(data)?;
-        let mut run = Run::new(options.clone(), 0);
+        let mut run = Run::new(options.clone(), 0, &self.code.settings.preconditioners);
         run.on(&mut self.plan).linearise(None);
         if let Some(e) = run.failure.take() {
             return Err(e);
@@ -39,6 +39,7 @@ impl Problem {
         let (rz, bb) = (run.start.rz, run.start.bb);
         self.plan.set_number(Number::Tolerance, -1.0)?;
         self.plan.set_number(Number::Zeta, -f64::MAX)?;
+        self.plan.set_number(Number::Eta, -1.0)?;
         self.plan.start_pcg(rz, bb)?;
         Ok(LinearProbe { plan: &mut self.plan, rz, bb, done: 0 })
     }

@@ -1,13 +1,14 @@
-//! Gradients: the layers of table 1 and the convolution of section 4.3 of Li et al. 2018, forward alone and with J^T w, against JAX on the CPU, jitted.
+//! Gradients: the layers of table 1 and the convolution of section 4.3 of Li et al. 2018, forward alone and with J^T w, against JAX,
+//! jitted, and PyTorch on the CPU.
 //! `SUMSQ_PIPELINES` names what the names of those that run contain.
 
 mod convolution;
-mod jax;
+mod framework;
 
 use super::THREADS;
 use crate::harness::{compare_within, time};
 use crate::report::Report;
-use jax::Jax;
+use framework::{FRAMEWORKS, Framework};
 use std::cell::RefCell;
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ fn cases() -> Result<Vec<Case>, Failed> {
 pub fn run() -> Result<Report, Failed> {
     let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
     let setting = format!(
-        "time of sumsq / time of JAX, jitted, {THREADS} threads each, float32; with gradient: outputs and J^T 1 for all inputs"
+        "time of sumsq / time of JAX, jitted, or of PyTorch, {THREADS} threads each, float32; with gradient: outputs and J^T 1 for all inputs"
     );
     let mut report = Report::new("gradients", setting);
     report.is_partial = !wanted.is_empty();
@@ -141,27 +142,38 @@ fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
     report.fact(&format!("{name}, forward: sumsq"), ratio.seconds.1 * 1e3, "ms");
     report.fact(&format!("{name}, with gradient: sumsq"), ratio.seconds.0 * 1e3, "ms");
     report.ratio(ratio);
-    let jax = match Jax::start(name, &arrays)? {
-        Ok(jax) => RefCell::new(jax),
+    FRAMEWORKS.iter().try_for_each(|framework| against(report, framework, name, &arrays, [&forward, &both]))
+}
+
+/// Checks that a framework agrees with ours, forward alone and with the gradient, and times both.
+fn against(
+    report: &mut Report,
+    framework: &Framework,
+    name: &str,
+    arrays: &[NamedArray],
+    [forward, both]: [&Ours; 2],
+) -> Result<(), Failed> {
+    let theirs = framework.name;
+    let process = match framework.start(name, arrays)? {
+        Ok(process) => RefCell::new(process),
         Err(why) => {
-            report.note(format!("{name}: not compared with JAX: {why}"));
+            report.note(format!("{name}: not compared with {theirs}: {why}"));
             return Ok(());
         }
     };
     report.fact(
-        &format!("{name}, compiled in: JAX"),
-        jax.borrow().compiled,
+        &format!("{name}, compiled in: {theirs}"),
+        process.borrow().compiled,
         "s, forward and with the gradient",
     );
-    let theirs = jax.borrow_mut().results()?;
-    agree(name, &both, &theirs)?;
-    for (what, ours) in [("forward", &forward), ("both", &both)] {
+    agree(name, both, &process.borrow_mut().results()?)?;
+    for (what, ours) in [("forward", forward), ("both", both)] {
         let label = if what == "both" { "with gradient" } else { what };
         // A peer that ended takes forever.
-        let mut run = || jax.borrow_mut().run(what).unwrap_or(Duration::MAX / 1024);
-        let ratio =
-            compare_within(&format!("{name}, {label}: sumsq / JAX"), &mut || timed(ours), &mut run, BUDGET);
-        report.fact(&format!("{name}, {label}: JAX"), ratio.seconds.1 * 1e3, "ms");
+        let mut run = || process.borrow_mut().run(what).unwrap_or(Duration::MAX / 1024);
+        let mut own = || time(&mut || drop(ours.run()));
+        let ratio = compare_within(&format!("{name}, {label}: sumsq / {theirs}"), &mut own, &mut run, BUDGET);
+        report.fact(&format!("{name}, {label}: {theirs}"), ratio.seconds.1 * 1e3, "ms");
         report.ratio(ratio);
     }
     Ok(())
@@ -169,6 +181,9 @@ fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
 
 /// Largest difference of each output, as a share of its greatest value, that sums in float32 may have.
 const TOLERANCE: f64 = 2e-3;
+/// Of so many values one may be farther off: slopes by places jump where these are whole numbers, on whose one side PyTorch's normalised coordinates
+/// are rounded, ours on the other.
+const JUMPS: usize = 10_000;
 
 fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
     let algorithm = &ours.prepared.algorithm;
@@ -179,9 +194,13 @@ fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
         let Values::F32(expected) = Planar::of_array(array, false)?.values else { continue };
         let came = buffer.to_vec::<f32>();
         let most = expected.iter().fold(0.0, |m: f64, v| m.max(f64::from(v.abs())));
-        let apart = came.iter().zip(&expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
-        if came.len() != expected.len() || apart > TOLERANCE * most {
-            return Err(format!("{name}, {known}: {apart} apart, the greatest value is {most}").into());
+        let apart = came.iter().zip(&expected).map(|(a, b)| f64::from((a - b).abs()));
+        let far = apart.filter(|apart| apart.is_nan() || *apart > TOLERANCE * most).count();
+        if came.len() != expected.len() || far > expected.len() / JUMPS {
+            let all = expected.len();
+            return Err(
+                format!("{name}, {known}: {far} of {all} values are wrong, the greatest is {most}").into()
+            );
         }
     }
     Ok(())

@@ -46,6 +46,7 @@ use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
 use crate::stack::on_large_stack;
 use crate::target::Target;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 pub use jit::Code;
@@ -70,21 +71,41 @@ pub struct Listing {
     pub asm: String,
 }
 
-impl Kernel {
-    /// Loads what [`Kernel::compile`] gave as an object, with the assertions of the same kernel.
-    pub fn load(name: &str, object: &[u8], symbol: &str, assertions: Vec<String>) -> Result<Kernel, Error> {
-        let fail = |message| Error::Backend { pipeline: name.into(), message };
-        let code = Code::load(Object::from_bytes(object), symbol).map_err(fail)?;
-        Ok(Kernel { name: name.into(), assertions, code })
-    }
+/// Machine code of one function that is not loaded yet.
+#[derive(Serialize, Deserialize)]
+pub struct Relocatable {
+    name: String,
+    symbol: String,
+    assertions: Vec<String>,
+    /// The object file, which is kept apart from the rest.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
+}
 
-    /// Compiles `f` for `target` and loads it.
-    pub fn compile(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<Kernel, Error> {
-        let symbol = jit::unique_symbol(&f.name);
+impl Relocatable {
+    /// Compiles `f` for `target`. Its entry point is called `symbol`, by default as nothing else in this process.
+    pub fn compile(
+        f: &LoweredFunction,
+        symbol: Option<String>,
+        target: &Target,
+        limits: &Limits,
+    ) -> Result<Relocatable, Error> {
+        let symbol = symbol.unwrap_or_else(|| jit::unique_symbol(&f.name));
         let (bytes, assertions) = object(f, &symbol, target, limits)?;
-        Kernel::load(&f.name, &bytes, &symbol, assertions)
+        Ok(Relocatable { name: f.name.clone(), symbol, assertions, bytes })
     }
 
+    /// Loads it into this process.
+    pub fn load(self) -> Result<Kernel, Error> {
+        let Relocatable { name, symbol, assertions, bytes } = self;
+        match Code::load(Object::from_bytes(&bytes), &symbol) {
+            Ok(code) => Ok(Kernel { name, assertions, code }),
+            Err(message) => Err(Error::Backend { pipeline: name, message }),
+        }
+    }
+}
+
+impl Kernel {
     /// The entry point; good as long as the kernel lives.
     pub fn entry(&self) -> EntryFn {
         self.code.entry()

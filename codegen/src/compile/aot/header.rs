@@ -51,13 +51,13 @@ impl Header<'_> {
             }
             Source::Param(p) => format!("{{ SUMSQ_PARAM, {p}, 0 }}"),
         };
-        let planes = self.plan.pointers().iter().map(|(slot, k)| format!("{{ SUMSQ_PLANE, {slot}, {k} }}"));
-        let sources = planes.chain(self.plan.scalars().iter().map(source));
+        let planes = self.plan.pointers.iter().map(|(slot, k)| format!("{{ SUMSQ_PLANE, {slot}, {k} }}"));
+        let sources = planes.chain(self.plan.scalars.iter().map(source));
         list(t, &format!("sumsq_source {name}_sources"), sources.collect());
         // One entry more than there are: C has no empty arrays.
         let messages = self.assertions.iter().map(|m| c::string(m)).chain(["\"\"".to_string()]);
         list(t, &format!("char *const {name}_messages"), messages.collect());
-        let (pointers, scalars) = (self.plan.pointers().len(), self.plan.scalars().len());
+        let (pointers, scalars) = (self.plan.pointers.len(), self.plan.scalars.len());
         let _ = writeln!(
             t,
             "static const sumsq_pipeline {} = {{\n    \"{name}\", {name}_entry, {name}_slots, {}, \

@@ -69,7 +69,7 @@ pub fn compile_to_object(p: &Pipeline, s: &Schedule, target: &Target) -> Result<
 fn compile_here(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Library, Error> {
     let signature = Signature::of(p, s)?;
     let f = lower(p, s, &LowerOptions { profile: false, ..LowerOptions::default() })?;
-    let plan = Plan::new(&f, &signature)?;
+    let plan = Plan::new(&f, signature.clone())?;
     check_names(&p.name, &signature)?;
     let (object, assertions) = llvm::object(&f, &format!("{}_entry", p.name), target, &Limits::default())?;
     let header = Header { name: &p.name, signature: &signature, plan: &plan, assertions: &assertions };

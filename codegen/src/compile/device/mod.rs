@@ -1,29 +1,29 @@
 //! A pipeline on a GPU: the walk over its segments.
 //!
-//! Kernels are loaded when the pipeline is compiled, by the device that its target names. A run evaluates the scalars of the host's part, brings
-//! the buffers of each launch to the device, launches, and does not wait: values come back when somebody asks a buffer for them. A host
-//! function in between has the buffers that it touches brought to the host first. Where the next run has the same sizes, what the host's part came
-//! to is known ([`walk`]).
+//! Compilation makes an [`UnloadedDevice`], whose kernels are loaded by the device that its target names. A run evaluates the scalars of the
+//! host's part, brings the buffers of each launch to the device, launches, and does not wait: values come back when somebody asks a buffer for
+//! them. A host function in between has the buffers that it touches brought to the host first. Where the next run has the same sizes, what the
+//! host's part came to is known ([`walk`]).
 
 mod traffic;
 mod walk;
 
 pub(super) use walk::Locals;
 
-use super::bind::Plan;
 use super::signature::Signature;
-use crate::backend::llvm::{self, Kernel};
+use crate::backend::llvm::{self, Kernel, Relocatable};
 use crate::error::{CudaError, Error};
 use crate::expr::{Flat, Name, Param};
 use crate::ir::args::Arg;
-use crate::ir::segments::{Segment, outer_name};
+use crate::ir::segments::{self, Segment, outer_name, parameters};
 use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
-use crate::lower::segments::segments;
+use crate::lower::segments::segments as cut_at_root;
 use crate::runtime::cuda::{Device, Function, Module, Shape};
 use crate::runtime::{BufferError, profile};
 use crate::target::Target;
 use crate::types::ScalarType;
+use serde::{Deserialize, Serialize};
 use traffic::Traffic;
 
 /// The code of a pipeline with kernels.
@@ -37,6 +37,8 @@ pub(super) struct DeviceCode {
     scalars: Vec<(Param, ScalarType)>,
     /// Does the host's part depend on these parameters?
     decides: Vec<bool>,
+    /// Types of parameters that kernels read from memory.
+    in_memory: Vec<ScalarType>,
     /// Is all that it comes to launches?
     is_launches: bool,
     ptx: String,
@@ -58,6 +60,7 @@ struct HostCall {
 }
 
 /// The source of an argument.
+#[derive(Serialize, Deserialize)]
 enum Source {
     /// The plane of a slot of the signature.
     Slot { slot: usize, plane: usize, written: bool },
@@ -80,18 +83,40 @@ pub(crate) struct Recorded {
     pub arguments: Vec<u64>,
 }
 
-impl DeviceCode {
-    /// Compiles a lowered function and loads its kernels.
-    pub(super) fn new(
+/// The code of a pipeline with kernels before it is loaded.
+#[derive(Serialize, Deserialize)]
+pub(super) struct UnloadedDevice {
+    name: String,
+    /// Number of the device that runs it.
+    ordinal: usize,
+    root: Segment,
+    launches: Vec<UnloadedLaunch>,
+    calls: Vec<(Relocatable, Vec<Source>)>,
+    scalars: Vec<(Param, ScalarType)>,
+    /// The kernels, which are kept apart from the rest.
+    #[serde(skip)]
+    ptx: Vec<u8>,
+}
+
+/// A kernel of the PTX, by name.
+#[derive(Serialize, Deserialize)]
+struct UnloadedLaunch {
+    name: String,
+    threads: u32,
+    arguments: Vec<Source>,
+    traffic: Option<Traffic>,
+}
+
+impl UnloadedDevice {
+    /// Compiles a lowered function; objects of the host have these symbols.
+    pub(super) fn compile(
         f: &LoweredFunction,
-        plan: &Plan,
         signature: &Signature,
         target: &Target,
         limits: &Limits,
-    ) -> Result<DeviceCode, Error> {
-        let cut = segments(f)?;
-        let failed = |error: CudaError| Error::Device { pipeline: f.name.clone(), error };
-        let device = Device::shared(target.gpu.map_or(0, |gpu| gpu.ordinal)).map_err(failed)?;
+        symbol: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<UnloadedDevice, Error> {
+        let cut = cut_at_root(f)?;
         let scalars: Vec<(Param, ScalarType)> = f
             .args
             .iter()
@@ -100,32 +125,67 @@ impl DeviceCode {
                 Arg::Buffer { .. } => None,
             })
             .collect();
-        debug_assert_eq!(scalars.len(), plan.scalar_count());
         let sources =
             |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, f, signature, &scalars)).collect();
-        let mut ptx = String::new();
+        let ptx = match cut.kernels.is_empty() {
+            true => String::new(),
+            false => llvm::ptx(&f.name, &cut.kernels, target, limits)?,
+        };
+        let launch = |k: &segments::Kernel| UnloadedLaunch {
+            name: k.function.name.clone(),
+            threads: k.threads,
+            arguments: sources(&k.function),
+            traffic: profile::enabled().then(|| Traffic::of(&k.function)),
+        };
+        let host = Target::host();
+        let call =
+            |h: &LoweredFunction| Ok((Relocatable::compile(h, symbol(&h.name), &host, limits)?, sources(h)));
+        Ok(UnloadedDevice {
+            name: f.name.clone(),
+            ordinal: target.gpu.map_or(0, |gpu| gpu.ordinal),
+            launches: cut.kernels.iter().map(launch).collect(),
+            calls: cut.hosts.iter().map(call).collect::<Result<_, Error>>()?,
+            root: cut.root,
+            scalars,
+            ptx: ptx.into_bytes(),
+        })
+    }
+
+    /// PTX and objects, which its text leaves out.
+    pub(super) fn pieces(&mut self) -> Vec<&mut Vec<u8>> {
+        let objects = self.calls.iter_mut().map(|call| &mut call.0.bytes);
+        std::iter::once(&mut self.ptx).chain(objects).collect()
+    }
+
+    /// Loads objects and kernels.
+    pub(super) fn load(self) -> Result<DeviceCode, Error> {
+        let UnloadedDevice { name, ordinal, root, launches: all, calls, scalars, ptx } = self;
+        let failed = |error: CudaError| Error::Device { pipeline: name.clone(), error };
+        let device = Device::shared(ordinal).map_err(failed)?;
+        let ptx = String::from_utf8_lossy(&ptx).into_owned();
         let mut launches = vec![];
-        if !cut.kernels.is_empty() {
-            ptx = llvm::ptx(&f.name, &cut.kernels, target, limits)?;
+        if !all.is_empty() {
             let module = Module::load(&device, &ptx).map_err(failed)?;
-            for k in &cut.kernels {
-                let function = module.function(&k.function.name).map_err(failed)?;
-                let traffic = profile::enabled().then(|| Traffic::of(&k.function));
-                let (threads, arguments) = (k.threads, sources(&k.function));
+            for UnloadedLaunch { name, threads, arguments, traffic } in all {
+                let function = module.function(&name).map_err(failed)?;
                 launches.push(Launch { function, threads, arguments, traffic });
             }
         }
-        let host = Target::host();
-        let compiled = |h: &LoweredFunction| {
-            Ok(HostCall { kernel: Kernel::compile(h, &host, limits)?, arguments: sources(h) })
+        let call = |(object, arguments): (Relocatable, _)| Ok(HostCall { kernel: object.load()?, arguments });
+        let calls = calls.into_iter().map(call).collect::<Result<_, Error>>()?;
+        let (decides, is_launches) = (walk::deciding(&root, &scalars), walk::is_launches(&root));
+        let read = |ty: &ScalarType| {
+            let is = |a: &Source| matches!(a, Source::Local { buffer, .. } if *buffer == parameters(*ty));
+            launches.iter().any(|l: &Launch| l.arguments.iter().any(is))
         };
-        let calls = cut.hosts.iter().map(compiled).collect::<Result<_, Error>>()?;
-        let decides = walk::deciding(&cut.root, &scalars);
-        let is_launches = walk::is_launches(&cut.root);
-        let (name, root) = (f.name.clone(), cut.root);
-        Ok(DeviceCode { name, root, launches, calls, device, scalars, decides, is_launches, ptx })
+        let in_memory = [ScalarType::F32, ScalarType::F64].into_iter().filter(read).collect();
+        let code =
+            DeviceCode { name, root, launches, calls, device, scalars, decides, in_memory, is_launches, ptx };
+        Ok(code)
     }
+}
 
+impl DeviceCode {
     /// The name of the pipeline.
     pub(super) fn name(&self) -> &str {
         &self.name

@@ -11,6 +11,7 @@ use crate::runtime::Buffer;
 use crate::runtime::cuda::Device;
 use crate::types::ScalarType;
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of either block of a measured copy: more than any device's cache.
 const COPIED: usize = 256 << 20;
@@ -19,6 +20,7 @@ const COPIED: usize = 256 << 20;
 const COPIES: u32 = 8;
 
 /// Passes of a kernel over each argument, and the share of float64 among its operations on floats.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Traffic {
     /// Per argument: 1 where it is a buffer that is read or written, 2 where it is both, else 0.
     passes: Vec<u64>,

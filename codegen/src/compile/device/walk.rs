@@ -12,17 +12,20 @@ use crate::compile::bind::{failed, failed_call};
 use crate::error::{CudaError, Error};
 use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
-use crate::ir::segments::Segment;
+use crate::ir::segments::{Segment, parameters};
 use crate::runtime::cuda::Shape;
 use crate::runtime::{Access, Buffer, BufferSpec, FloatEnvironment, Pool, profile};
 use crate::types::{ScalarType, f16};
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 
 /// Things that a call keeps for its next run.
 #[derive(Default)]
 pub(in crate::compile) struct Locals {
     /// Allocations.
     buffers: FxHashMap<Flat, Buffer>,
+    /// Scalar arguments as those among the buffers that hold parameters have them.
+    parameters: Vec<u64>,
     known: Option<Launches>,
 }
 
@@ -98,7 +101,8 @@ impl DeviceCode {
         recorded: Option<&mut Vec<Recorded>>,
     ) -> Result<(), Error> {
         let _entered = self.device.enter().map_err(|e| self.device_error(e))?;
-        let Locals { buffers, known: launches } = locals;
+        self.place_parameters(scalars, locals)?;
+        let Locals { buffers, known: launches, .. } = locals;
         let (known, planned) = (Known::default(), vec![]);
         let mut state = State { known, scalars, buffers, slot, pool, planned, recorded };
         if let Some(launches) = launches.as_ref().filter(|l| l.hold(&self.decides, scalars)) {
@@ -111,6 +115,28 @@ impl DeviceCode {
         self.walk(&self.root, &mut state)?;
         let all = state.planned;
         *launches = self.is_launches.then(|| Launches { scalars: scalars.to_vec(), all });
+        Ok(())
+    }
+
+    /// Gives kernels the parameters that they read from memory, where these have changed.
+    fn place_parameters(&self, scalars: &[u64], locals: &mut Locals) -> Result<(), Error> {
+        if self.in_memory.is_empty() || locals.parameters == scalars {
+            return Ok(());
+        }
+        for &ty in &self.in_memory {
+            let spec = BufferSpec::new(ty, &[scalars.len() as i32]);
+            let block = match locals.buffers.entry(parameters(ty)) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(Buffer::new(spec).map_err(|e| self.buffer_error(e))?),
+            };
+            for (at, &bits) in scalars.iter().enumerate().filter(|(at, _)| self.scalars[*at].1 == ty) {
+                match ty {
+                    ScalarType::F32 => block.set(&[at as i32], 0, f32::from_bits(bits as u32)),
+                    _ => block.set(&[at as i32], 0, f64::from_bits(bits)),
+                };
+            }
+        }
+        locals.parameters = scalars.to_vec();
         Ok(())
     }
 

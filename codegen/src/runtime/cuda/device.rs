@@ -123,6 +123,7 @@ struct Counters {
     to_device: AtomicU64,
     to_host: AtomicU64,
     launches: AtomicU64,
+    graphs: AtomicU64,
     waits: AtomicU64,
 }
 
@@ -135,6 +136,8 @@ pub struct Counts {
     pub to_host: u64,
     /// Kernels and graphs that were launched.
     pub launches: u64,
+    /// Graphs that were made.
+    pub graphs: u64,
     /// Times that the host waited for it.
     pub waits: u64,
 }
@@ -236,10 +239,10 @@ impl Device {
 
     /// Numbers of what happened so far.
     pub fn counts(&self) -> Counts {
-        let Counters { to_device, to_host, launches, waits } = &self.0.counters;
-        let [to_device, to_host, launches, waits] =
-            [to_device, to_host, launches, waits].map(|n| n.load(Ordering::Relaxed));
-        Counts { to_device, to_host, launches, waits }
+        let Counters { to_device, to_host, launches, graphs, waits } = &self.0.counters;
+        let [to_device, to_host, launches, graphs, waits] =
+            [to_device, to_host, launches, graphs, waits].map(|n| n.load(Ordering::Relaxed));
+        Counts { to_device, to_host, launches, graphs, waits }
     }
 
     /// Most turns that a program's loop makes on the device before the host looks at it: 64 but for measurements. With 0 the host runs
@@ -304,6 +307,10 @@ impl Device {
         let counters = &self.0.counters;
         let of = if to_device { &counters.to_device } else { &counters.to_host };
         of.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_graph(&self) {
+        self.0.counters.graphs.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn count_launch(&self, kernel: &Arc<str>) {

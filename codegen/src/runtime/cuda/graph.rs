@@ -193,6 +193,7 @@ impl Graph {
         let made =
             unsafe { result::graph::instantiate(self.chain.graph.0, sys::CUgraphInstantiate_flags(0)) };
         let ready = Handle(self.device.check("cuGraphInstantiate", made)?);
+        self.device.count_graph();
         Ok(ReadyGraph { graph: self, ready })
     }
 

@@ -213,6 +213,10 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
         };
         space.rolls_products = f.choose(Of::Products(id), &name, products)? == inside;
     }
+    // Blocks of a GPU run by the thousand: what would be stored between two of its kernels costs more than sums of their own save.
+    if of.target.gpu.is_some() && !space.slots.is_empty() {
+        space.by_element = f.choose(Of::Parts(id), &name, &[Value::Inline, Value::Root])? == Value::Inline;
+    }
     let diagonal: &[Value] = match computable {
         true => &[Value::Inline, Value::Root],
         false => &[Value::Root],
@@ -220,7 +224,7 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
     space.inline_diagonal = f.choose(Of::Diagonal(id), &name, diagonal)? == Value::Inline;
     let q: &[Value] = match () {
         // Sweep B does not have the products.
-        () if space.rolls_products => &[Value::Root],
+        () if space.rolls_products || space.by_element => &[Value::Root],
         () if energy.is_global(id) => &[Value::Inline],
         () => &two(traffic::keeps_q(energy, r, space), Value::Root, Value::Inline),
     };

@@ -44,6 +44,8 @@ pub enum Of {
     Direction(SpaceId),
     /// The stored products J p over a space: a sweep of its own, or a ring of rows inside of sweep A.
     Products(SpaceId),
+    /// The sums of J^T J p over the hyperedges of an element: made by sweep A, which has the elements in its loop, or row by row before it.
+    Parts(SpaceId),
     /// q = (J^T J + D) p: stored by sweep A, or computed again in sweep B.
     Q(SpaceId),
     /// D and M^-1: stored per damping, or computed in the sweeps.
@@ -78,6 +80,7 @@ impl Of {
             Of::Hoisted(..) => "hoisted",
             Of::Direction(_) => "direction",
             Of::Products(_) => "products",
+            Of::Parts(_) => "parts",
             Of::Q(_) => "q",
             Of::Diagonal(_) => "diagonal",
             Of::Skip(_) => "far",

@@ -2,9 +2,10 @@
 //!
 //! The incidences of one vertex slot are cut into *rows* of at most [`ROW`], so that a vertex in all edges costs no more than
 //! others; rows are sorted by length (longest first, ties by element) inside windows of 64 blocks, and packed in blocks of
-//! as many as there are lanes: entry i of lane l of block b is at `block[b] + lanes * i + l`. Within a row hyperedges ascend, and the rows of an element are listed in
-//! order, so sums have one order whatever the machine. The elements at the other vertices of a hyperedge are listed beside it, so that they
-//! are read densely.
+//! as many as there are lanes: entry i of lane l of block b is at `block[b] + lanes * i + l`. Within a row hyperedges ascend, and the rows of an
+//! element are listed in order, so sums have one order whatever the machine. Where elements add up their hyperedges themselves
+//! ([`Packing::ByElement`]), rows of elements that have several come first, the others as their elements do. The elements at the other vertices of
+//! a hyperedge are listed beside it, so that they are read densely.
 
 use crate::counting_sort::counting_sort;
 
@@ -12,6 +13,15 @@ use crate::counting_sort::counting_sort;
 pub const ROW: usize = 64;
 /// Blocks per sorting window.
 const WINDOW: usize = 64;
+
+/// The order of rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packing {
+    /// By length: every row is summed on its own.
+    ByLength,
+    /// As the elements: an element with one row sums that itself.
+    ByElement,
+}
 
 /// Lists that are longer than the 32-bit indices of generated code reach.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +65,12 @@ pub struct Incidence {
     pub count: Vec<i32>,
     /// Rows, grouped by element.
     pub of: Vec<i32>,
+    /// Per element with one row: its first entry.
+    pub entry: Vec<i32>,
+    /// Per element with one row: its incidences; 0 for others.
+    pub entries: Vec<i32>,
+    /// Rows at the beginning, in whole blocks, that are summed on their own.
+    pub summed: usize,
 }
 
 impl Incidence {
@@ -63,7 +79,12 @@ impl Incidence {
     ///
     /// # Errors
     /// With padding there are 2^31 rows or entries.
-    pub fn build(elements: usize, vertex: &[u32], lanes: usize) -> Result<Incidence, Overlong> {
+    pub fn build(
+        elements: usize,
+        vertex: &[u32],
+        lanes: usize,
+        packing: Packing,
+    ) -> Result<Incidence, Overlong> {
         let (start, edges) = counting_sort(vertex, elements);
         self::rows(start.windows(2).map(|s| s[1] - s[0]), lanes)?;
         let mut rows: Vec<(u32, u32, u32)> = vec![]; // (element, first edge position, length)
@@ -72,9 +93,21 @@ impl Incidence {
                 rows.push((v as u32, from as u32, (start[v + 1] - from).min(ROW) as u32));
             }
         }
-        for window in rows.chunks_mut(WINDOW * lanes) {
-            window.sort_by_key(|&(v, from, length)| (std::cmp::Reverse(length), v, from));
+        let mut summed = rows.len();
+        match packing {
+            Packing::ByLength => {
+                for window in rows.chunks_mut(WINDOW * lanes) {
+                    window.sort_by_key(|&(v, from, length)| (std::cmp::Reverse(length), v, from));
+                }
+            }
+            Packing::ByElement => {
+                let has_several = |v: u32| start[v as usize + 1] - start[v as usize] > ROW;
+                let (mut several, others): (Vec<_>, Vec<_>) = rows.iter().partition(|r| has_several(r.0));
+                several.resize(several.len().next_multiple_of(lanes), (0, 0, 0));
+                (summed, rows) = (several.len(), [several, others].concat());
+            }
         }
+        index("rows", rows.len() as u64)?;
         let longest = |block: &[(u32, u32, u32)]| block.iter().map(|r| r.2 as usize).max().unwrap_or(0);
         entries(rows.chunks(lanes).map(longest), lanes)?;
         let mut out = Incidence::default();
@@ -85,6 +118,8 @@ impl Incidence {
             out.push_block(&[], &edges, lanes);
         }
         out.list_rows(elements, &rows);
+        out.summed = if packing == Packing::ByLength { out.rows() } else { summed };
+        out.list_entries(lanes);
         Ok(out)
     }
 
@@ -105,10 +140,11 @@ impl Incidence {
 
     /// Rows of one element were cut in order and sorting is stable in `from`, but lengths differ: order them by their first edge.
     fn list_rows(&mut self, elements: usize, rows: &[(u32, u32, u32)]) {
-        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        // Those without an incidence are padding.
+        let mut order: Vec<u32> = (0..rows.len() as u32).filter(|&r| rows[r as usize].2 > 0).collect();
         order.sort_by_key(|&r| (rows[r as usize].0, rows[r as usize].1));
         self.count = vec![0; elements];
-        for r in rows {
+        for r in rows.iter().filter(|r| r.2 > 0) {
             self.count[r.0 as usize] += 1;
         }
         let mut at = 0i32;
@@ -119,6 +155,16 @@ impl Incidence {
         self.of = order.into_iter().map(|r| r as i32).collect();
         if self.of.is_empty() {
             self.of.push(0);
+        }
+    }
+
+    fn list_entries(&mut self, lanes: usize) {
+        for (&first, &count) in self.first.iter().zip(&self.count) {
+            let one = (count == 1).then(|| self.of[first as usize] as usize);
+            let of = |row: usize| (self.block[row / lanes] + (row % lanes) as i32, self.length[row]);
+            let (entry, entries) = one.map_or((0, 0), of);
+            self.entry.push(entry);
+            self.entries.push(entries);
         }
     }
 
@@ -157,10 +203,26 @@ mod tests {
             expected[v as usize].push(e as u32);
         }
         for lanes in [4, 16] {
-            let i = Incidence::build(elements, &vertex, lanes).unwrap();
-            assert_eq!(unpack(&i, lanes), expected);
-            assert_eq!(i.rows() % lanes, 0);
-            assert!(i.edge.iter().all(|&e| (e as usize) < vertex.len().max(1)));
+            for packing in [Packing::ByLength, Packing::ByElement] {
+                let i = Incidence::build(elements, &vertex, lanes, packing).unwrap();
+                assert_eq!(unpack(&i, lanes), expected);
+                assert_eq!(i.rows() % lanes, 0);
+                assert!(i.edge.iter().all(|&e| (e as usize) < vertex.len().max(1)));
+                // Elements with one row have its entries; the rows of all others are summed.
+                for (v, expected) in expected.iter().enumerate() {
+                    let entry = |k| i.edge[i.entry[v] as usize + k * lanes] as u32;
+                    let own: Vec<u32> = (0..i.entries[v] as usize).map(entry).collect();
+                    let rows = (0..i.count[v]).map(|k| i.of[(i.first[v] + k) as usize] as usize);
+                    match i.count[v] {
+                        1 => assert_eq!(own, *expected),
+                        _ => assert!(own.is_empty() && rows.into_iter().all(|r| r < i.summed)),
+                    }
+                }
+                let several = i.count.iter().filter(|&&n| n > 1).sum::<i32>() as usize;
+                let summed =
+                    if packing == Packing::ByLength { i.rows() } else { several.next_multiple_of(lanes) };
+                assert_eq!(i.summed, summed);
+            }
         }
     }
 

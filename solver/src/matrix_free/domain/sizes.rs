@@ -1,7 +1,7 @@
 //! Everything that follows from sizes: extents, strip heights, parameters of generated pipelines.
 
 use crate::error::SolveError;
-use crate::matrix_free::domain::incidence::{Incidence, Overlong};
+use crate::matrix_free::domain::incidence::{Incidence, Overlong, Packing};
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::Size;
@@ -28,11 +28,12 @@ impl<'a> Sizes<'a> {
     /// # Errors
     /// Lists that 32-bit indices do not reach. All other counts were bound below 2^31.
     pub fn new(k: &'a Outline, data: &'a ProblemData) -> Result<Sizes<'a>, SolveError> {
-        let vertices = k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&at| (s.id, at)));
+        let vertices = k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&at| (s, at)));
         let lists = vertices.map(|(space, (g, v))| {
-            let elements = data.elements(&k.energy, space);
+            let elements = data.elements(&k.energy, space.id);
+            let packing = if space.by_element { Packing::ByElement } else { Packing::ByLength };
             let meets = &data.graphs()[g.index()].vertices[usize::from(v)];
-            let lists = Incidence::build(elements, meets, k.target.lanes as usize);
+            let lists = Incidence::build(elements, meets, k.target.lanes as usize, packing);
             let of = || k.energy.graphs[g.index()].slot_name(v);
             let overlong = |Overlong { what, count }| SolveError::Lists { of: of(), what, count };
             Ok(((g, v), lists.map_err(overlong)?))
@@ -53,6 +54,10 @@ impl<'a> Sizes<'a> {
                 let all = self.levels(s);
                 all[usize::from(level).min(all.len() - 1)].iter().map(|&n| n as i32).collect()
             }
+            Extents::Pairs { space: s, level, reach, pairs } => {
+                let elements = self.extents(Extents::Level { space: s, level, reach });
+                elements.into_iter().chain([i32::from(pairs)]).collect()
+            }
             Extents::Coarsest(s) => {
                 let all = self.levels(s);
                 let coarsest = &all[all.len() - 1];
@@ -64,11 +69,17 @@ impl<'a> Sizes<'a> {
             Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
             Extents::Rows(g, v) => vec![lists(g, v).rows() as i32],
             Extents::LanesByBlocks(g, v) => {
-                vec![self.k.target.lanes, (lists(g, v).rows() / self.k.target.lanes as usize) as i32]
+                vec![self.k.target.lanes, (lists(g, v).summed / self.k.target.lanes as usize).max(1) as i32]
             }
             Extents::Entries(g, v) => vec![lists(g, v).edge.len() as i32],
             Extents::RowsByElement(g, v) => vec![lists(g, v).of.len() as i32],
         }
+    }
+
+    /// Tells whether elements that add up their hyperedges have several rows at some vertex.
+    pub fn has_several_rows(&self) -> bool {
+        let spaces = self.k.spaces.iter().filter(|s| s.by_element);
+        spaces.flat_map(|s| &s.slots).any(|at| self.incidences[at].summed > 0)
     }
 
     /// The extents of every level of a space, that of the problem first; it alone if the space has no hierarchy.

@@ -5,6 +5,9 @@
 //! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`crate::matrix_free::domain::incidence`] for the lists.
 //!
 //! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
+//!
+//! By choice elements add up their hyperedges in a loop of their own ([`by_element`]): nothing is stored between. Elements with several rows
+//! still have sums of these, since one loop over 100,000 incidences would hold up all others.
 
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates};
 use crate::matrix_free::params::Size;
@@ -117,32 +120,95 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
     let (lane, b, lanes) = (&at[0], &at[1], i64::from(k.target.lanes));
     let row = [b * lanes + lane];
     let rdom = RDom::new([("i", Expr::from(0), length.at(&row, 0))]);
-    // What the terms read of the vertex itself is computed once before the loop over its incidences.
-    let own_name = format!("{name}_own");
     // One after the other in the lanes.
     let entry = block.at(std::slice::from_ref(b), 0) + rdom.var(0) * lanes + lane;
+    let terms = terms(d, &Parts { graph, slot, contributions, direction }, &k.row_element(of, &at), &entry);
+    let (own, terms) = apart(d, &format!("{name}_own"), &vars, terms, &rdom);
+    let sum = d.p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
+    let part = d.p.func(Func::new(name, &vars, all(&sum, &at)));
+    Rows { part, sum, own }
+}
+
+/// The contributions of the hyperedge of an entry, at whose vertex an element is.
+fn terms(d: &Draft, of: &Parts, element: &[Expr], entry: &Expr) -> Vec<Expr> {
+    let Parts { graph, slot, contributions, direction } = *of;
+    let (k, of, at) = (d.k, (graph, slot), std::slice::from_ref(entry));
     let known = (0..k.energy.graphs[graph.index()].vertices.len() as u16).map(|v| {
         let element = match v == slot {
-            true => k.row_element(of, &at),
-            false => k.listed(What::RowVertex(v), of, v, &entry),
+            true => element.to_vec(),
+            false => k.listed(What::RowVertex(v), of, v, entry),
         };
         (v, element)
     });
     let known = known.collect();
-    let place =
-        Place::Edge { graph, edge: d.element(What::RowEdge.of(of), std::slice::from_ref(&entry), 0), known };
+    let place = Place::Edge { graph, edge: d.element(What::RowEdge.of(of), at, 0), known };
     let beside = &k.beside[&of];
     let stored = |domain: Domain, channel: usize| {
         let i = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
-        Some(d.element(What::RowHoisted.of(of), std::slice::from_ref(&entry), i))
+        Some(d.element(What::RowHoisted.of(of), at, i))
     };
-    let terms = d.emit_reading(contributions, place, direction, &stored);
-    let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
-    let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
-    let own = (!invariants.is_empty()).then(|| d.p.func(Func::new(own_name.as_str(), &vars, invariants)));
-    let sum = d.p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
-    let part = d.p.func(Func::new(name, &vars, all(&sum, &at)));
-    Rows { part, sum, own }
+    d.emit_reading(contributions, place, direction, &stored)
+}
+
+/// Terms of a sum, and a Func over `vars` of what they read of the vertex itself: that is computed once before the loop over its incidences.
+fn apart(
+    d: &mut Draft,
+    name: &str,
+    vars: &[Var],
+    terms: Vec<Expr>,
+    over: &RDom,
+) -> (Option<Func>, Vec<Expr>) {
+    let at = coordinates(vars);
+    let stand_in = |i: usize, e: &Expr| Expr::call(name, e.ty().scalar, at.clone(), i);
+    let invariant::Split { invariants, terms } = invariant::split(&terms, &over.var(0), stand_in);
+    let own = (!invariants.is_empty()).then(|| d.p.func(Func::new(name, vars, invariants)));
+    (own, terms)
+}
+
+/// As [`gather`] of `Part`, but for elements with one row, whose contributions to J^T J p are added one by one. Behind the Func come those
+/// that it reads at its own element.
+pub fn by_element(
+    d: &mut Draft,
+    name: &str,
+    space: &Space,
+    vars: &[Var],
+    start: Vec<Expr>,
+    direction: Direction,
+) -> Vec<Func> {
+    let (k, at) = (d.k, coordinates(vars));
+    let (lanes, ty) = (i64::from(k.target.lanes), d.ty());
+    let mut f = Func::new(name, vars, start);
+    let (n, mut own) = (f.values.len(), vec![]);
+    for &(graph, slot) in &space.slots {
+        let of = (graph, slot);
+        let lists =
+            [What::FirstEntry, What::EntryCount, What::FirstRow, What::RowCount, What::RowOf, What::Part];
+        let [entry, entries, first, rows, row_of, _] = lists.map(|what| d.input(what.of(of)));
+        for (i, place) in k.places(graph, slot).enumerate() {
+            let vertex = k.vertex_at(graph, place, &at);
+            let in_row = entries.at(&vertex, 0);
+            let rdom = RDom::new([(format!("e{}", f.updates.len()), Expr::from(0), in_row.clone())]);
+            let contributions = k.routines.roots(Kind::JtJp, Site::Slot(graph, place));
+            let of = Parts { graph, slot, contributions, direction };
+            let terms = terms(d, &of, &vertex, &(entry.at(&vertex, 0) + rdom.var(0) * lanes));
+            let (apart, terms) = apart(d, &format!("{name}_own{}", f.updates.len()), vars, terms, &rdom);
+            own.extend(apart);
+            let values = (0..n).zip(terms).map(|(c, term)| f.at(&at, c) + term).collect();
+            f = f.update(at.clone(), values, rdom);
+            // Those with several rows.
+            let several = Expr::select(in_row.eq_(Expr::from(0)), rows.at(&vertex, 0), Expr::from(0));
+            let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), several)]);
+            let row = row_of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);
+            let row = [&row % lanes, &row / lanes];
+            let part = What::Part.of((graph, slot)).to_string();
+            let part = |c| Expr::call(part.as_str(), ty, row.to_vec(), i * n + c);
+            let values = (0..n).map(|c| f.at(&at, c) + part(c)).collect();
+            f = f.update(at.clone(), values, rdom);
+        }
+    }
+    let mut all = vec![d.p.func(f)];
+    all.append(&mut own);
+    all
 }
 
 /// Sums of what hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex

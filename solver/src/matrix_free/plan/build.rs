@@ -4,7 +4,6 @@ use crate::error::SolveError;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::outline::{self, Outline, Vector};
 use crate::matrix_free::params::Param;
-use crate::matrix_free::preconditioner::hierarchy::coarsest;
 use crate::matrix_free::skeleton::Span;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Extents, Initial, Over, VectorId};
@@ -36,6 +35,8 @@ pub(super) struct Builder {
     pub params: FxHashMap<(Param, ScalarType), ParamId>,
     /// The coarsest level of every space that has a hierarchy.
     pub coarsest: BTreeMap<SpaceId, u8>,
+    /// See [`Sizes::has_several_rows`].
+    pub has_several_rows: bool,
 }
 
 impl Builder {
@@ -43,7 +44,7 @@ impl Builder {
     pub fn new(k: Arc<Outline>, pool: Arc<Pool>) -> Builder {
         let (table, params) = (Table::new(), FxHashMap::default());
         let (vectors, coarsest) = (BTreeMap::new(), BTreeMap::new());
-        Builder { k, pool, table, vectors, buffers: vec![], params, coarsest }
+        Builder { k, pool, table, vectors, buffers: vec![], params, coarsest, has_several_rows: false }
     }
 
     /// Adds the parameters that follow from sizes.
@@ -57,6 +58,7 @@ impl Builder {
     /// Adds the vectors of the outline, which have its numbers then. Those of level 1 stand for all coarser levels.
     pub fn vectors(&mut self, sizes: &Sizes) -> Result<(), SolveError> {
         let k = self.k.clone();
+        self.has_several_rows = sizes.has_several_rows();
         for space in k.spaces.iter().filter(|s| s.hierarchy.is_some()) {
             self.coarsest.insert(space.id, (sizes.levels(space.id).len() - 1) as u8);
         }
@@ -67,11 +69,7 @@ impl Builder {
                 _ => 0,
             };
             for level in 2..=coarsest {
-                let extents = match of.extents {
-                    Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
-                    other => other,
-                };
-                self.vector(sizes, VectorId { level, ..*id }, of, extents)?;
+                self.vector(sizes, VectorId { level, ..*id }, of, of.extents.on_level(level))?;
             }
         }
         for (id, _) in &k.vectors {
@@ -149,9 +147,7 @@ impl Builder {
                 outline::Step::Swap(a, b) => {
                     steps.push(Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer));
                 }
-                outline::Step::Invert(kind, space) => {
-                    steps.push(Step::Host(coarsest::host_step(*kind, *space)))
-                }
+                outline::Step::Host(of) => steps.push(Step::Host(of.to_string().into())),
                 outline::Step::Until(done, body) => {
                     // The host may end it before any iteration: see `Plan::run_until`.
                     let mut body = self.steps(body, code, pipelines);
@@ -168,6 +164,8 @@ impl Builder {
     fn shifts(&self, span: Span) -> Vec<u8> {
         match span {
             Span::Once => vec![0],
+            Span::SeveralRows => vec![0; usize::from(self.has_several_rows)],
+            Span::Behind(space) => (0..self.coarsest[&space]).collect(),
             Span::Coarsest(space) => vec![self.coarsest[&space] - 1],
             Span::Levels { space, from, to, descending } => {
                 let levels = (from..to.min(self.coarsest[&space])).map(|level| level - 1);

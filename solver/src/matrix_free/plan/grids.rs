@@ -1,39 +1,48 @@
 //! The hierarchies of a plan: their sizes, and A on a level.
 
+use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::Plan;
-use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
+use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::{Of, coordinates_of, number_of};
 use crate::matrix_free::vectors::{Over, VectorId, What};
 use crate::problem::report::Grids;
-use sumsq_codegen::runtime::Buffer;
+use sumsq_codegen::runtime::{Buffer, Scalar};
 use sumsq_energy::model::SpaceId;
 
 impl Plan {
     /// The hierarchies, as reports have them.
     pub(crate) fn hierarchies(&self) -> Vec<Grids> {
-        let grids = |(&space, &coarsest): (&SpaceId, &u8)| {
-            let extents = |level: u8| -> Vec<i32> {
-                let a = self.matrix(space, level, 0).map(|a| a.spec().extents.clone());
-                a.unwrap_or_default()
-            };
+        let grids = self.coarsest.iter().filter_map(|(&space, &coarsest)| self.grids(space, coarsest));
+        let aggregates = self.aggregates.iter();
+        grids.chain(aggregates.map(|(&space, of)| of.report(self.k.energy.space_name(space)))).collect()
+    }
+
+    /// The hierarchy of a space down to its coarsest level.
+    fn grids(&self, space: SpaceId, coarsest: u8) -> Option<Grids> {
+        let of = self.k.space_of_unknowns(space).hierarchy.as_ref()?;
+        let extents = |level| Some(self.matrix(space, level, 0)?.spec().extents.split_last()?.1.to_vec());
+        let bytes = |level| {
             let own = |id: &VectorId| {
-                id.over == Over::Space(space) && matches!(id.what, What::M { field, .. } if field > 0)
+                let field = matches!(id.what, What::M { field, .. } if field > 0);
+                field && id.over == Over::Space(space) && id.level == level
             };
-            let bytes = self.vectors.iter().filter(|(id, _)| own(id));
-            let elements = |level| extents(level).iter().map(|&n| n as usize).product::<usize>() as f64;
-            let entries = |level| {
-                let of = self.k.space_of_unknowns(space).hierarchy.as_ref();
-                of.map_or(0, |of| of.pattern(level).full().len()) as f64
-            };
-            let all: f64 = (0..=coarsest).map(|level| elements(level) * entries(level)).sum();
-            Grids {
-                space: self.k.energy.space_name(space),
-                levels: (0..=coarsest).map(extents).collect(),
-                bytes: bytes.map(|(_, held)| self.table.buffer(held.buffer).bytes() as u64).sum(),
-                operator_complexity: all / (elements(0) * entries(0)),
-            }
+            let own = self.vectors.iter().filter(|(id, _)| own(id));
+            own.map(|(_, held)| self.table.buffer(held.buffer).bytes() as u64).sum::<u64>()
         };
-        self.coarsest.iter().map(grids).collect()
+        let levels: Vec<Vec<i32>> = (0..=coarsest).map(extents).collect::<Option<_>>()?;
+        let entries = |level| of.pattern(level).full().len() * of.pairs.list().len();
+        let stencils: Vec<usize> = (0..=coarsest).map(entries).collect();
+        let level_bytes: Vec<u64> = (0..=coarsest).map(bytes).collect();
+        let elements = levels.iter().map(|extents| extents.iter().map(|&n| f64::from(n)).product::<f64>());
+        let all: Vec<f64> = elements.zip(&stencils).map(|(n, &entries)| n * entries as f64).collect();
+        Some(Grids {
+            space: self.k.energy.space_name(space),
+            bytes: level_bytes.iter().sum(),
+            operator_complexity: all.iter().sum::<f64>() / all[0],
+            levels,
+            stencils,
+            level_bytes,
+        })
     }
 
     /// A part of A on a level, of the first preconditioner that has it.
@@ -49,26 +58,43 @@ impl Plan {
 
     /// The entries of A on a level: see [`Problem::level`](crate::Problem::level).
     pub(crate) fn level(&self, space: SpaceId, level: u8) -> Option<Vec<(usize, usize, f64)>> {
+        if let Some(of) = self.aggregates.get(&space) {
+            return of.level(usize::from(level));
+        }
         if self.coarsest.get(&space).is_none_or(|coarsest| level > *coarsest) {
             return None;
         }
-        let a = |part| self.matrix(space, level, part);
         let own = self.k.space_of_unknowns(space);
         let of = own.hierarchy.as_ref()?;
-        let pattern = of.pattern(level);
-        let extents = &a(0)?.spec().extents;
+        let (_, extents) = self.matrix(space, level, 0)?.spec().extents.split_last()?;
+        let scale = self.params.get(&(Param::Number(Number::DampingScale), self.k.linear));
+        let scale = match scale.map(|&id| self.table.param(id)) {
+            Some(Scalar::F32(scale)) => f64::from(scale),
+            Some(Scalar::F64(scale)) => scale,
+            _ => 1.0,
+        };
         let mut all = vec![];
         for element in 0..extents.iter().product::<i32>() {
             let at = coordinates_of(element, extents);
-            for (channel, entry) in pattern.entries().iter().enumerate() {
-                let there: Vec<i32> = at.iter().zip(&entry.offset).map(|(x, o)| x + o).collect();
-                let value = a(channel / PART)?.get::<f64>(&at, channel % PART);
-                let (Some(column), Some(value)) = (number_of(&there, extents), value) else { continue };
-                let (i, j) =
-                    (element as usize * own.components + entry.row, column * own.components + entry.column);
-                all.push((i, j, value));
-                if i != j {
-                    all.push((j, i, value));
+            for (number, way) in of.pattern(level).ways().iter().enumerate() {
+                let there: Vec<i32> = at.iter().zip(way).map(|(x, o)| x + o).collect();
+                let Some(column) = number_of(&there, extents) else { continue };
+                for (pair, &(r, c)) in
+                    of.pairs.list().iter().enumerate().filter(|(_, (r, c))| !is_own(way) || r >= c)
+                {
+                    let value = |pair: usize| {
+                        let at: Vec<i32> = at.iter().copied().chain([pair as i32]).collect();
+                        self.matrix(space, level, number / PART)?.get::<f64>(&at, number % PART)
+                    };
+                    let mut a = value(pair)?;
+                    if r == c {
+                        a += scale * value(of.pairs.list().len() + c)?;
+                    }
+                    let (i, j) = (element as usize * own.components + r, column * own.components + c);
+                    all.push((i, j, a));
+                    if i != j {
+                        all.push((j, i, a));
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod build;
 pub mod compile;
 mod grids;
+mod host;
 mod lend;
 pub mod on_device;
 pub mod steps;
@@ -16,12 +17,12 @@ use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
+use crate::matrix_free::plan::host::Host;
 use crate::matrix_free::plan::on_device::OnDevice;
-use crate::matrix_free::preconditioner::hierarchy::coarsest;
-use crate::matrix_free::preconditioner::hierarchy::shape::Of;
+use crate::matrix_free::preconditioner::aggregates::hierarchy::Hierarchy;
 use crate::matrix_free::scalars::{PcgScalar, Scalar};
 use crate::matrix_free::skeleton::Space;
-use crate::matrix_free::stages::Phase;
+use crate::matrix_free::stages::{HostStep, Phase};
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
@@ -49,6 +50,8 @@ pub struct Plan {
     programs: BTreeMap<Phase, Program>,
     /// The coarsest level of every space that has a hierarchy.
     coarsest: BTreeMap<SpaceId, u8>,
+    /// The hierarchy of every space that has aggregates.
+    aggregates: BTreeMap<SpaceId, Hierarchy>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Memory,
     uploaded: Uploaded,
@@ -78,7 +81,9 @@ impl Plan {
         b.parameters(&sizes);
         b.vectors(&sizes)?;
         modules.pipelines.iter().zip(&k.pipelines).for_each(|(code, of)| b.params(code, &of.params));
-        let (inputs, buffers) = (data.bytes(), b.buffer_bytes());
+        let aggregates = host::aggregates(&k, &sizes, data);
+        let levels: usize = aggregates.values().map(Hierarchy::bytes).sum();
+        let (inputs, buffers) = (data.bytes(), b.buffer_bytes() + levels as u64);
         let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
         let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
         match k.target.gpu {
@@ -95,6 +100,7 @@ impl Plan {
             params,
             programs,
             coarsest,
+            aggregates,
             pool,
             memory,
             uploaded: Uploaded::default(),
@@ -264,6 +270,8 @@ impl Plan {
                 (What::FirstRow, &i.first),
                 (What::RowCount, &i.count),
                 (What::RowOf, &i.of),
+                (What::FirstEntry, &i.entry),
+                (What::EntryCount, &i.entries),
             ];
             lists
                 .into_iter()
@@ -351,31 +359,24 @@ impl Plan {
 
     /// As [`Plan::start`]. The phase ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
     pub(crate) fn start_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
-        let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
         let (mut over, mut failed) = (false, None);
-        let (k, vectors, coarsest) = (&self.k, &self.vectors, &self.coarsest);
+        let Plan { k, vectors, coarsest, aggregates, pool, programs, table, .. } = self;
+        let program = programs.get_mut(&phase).expect("every phase of the skeleton has a program");
+        let mut own = Host { k, vectors, coarsest, aggregates, pool };
         let mut host = |name: &str, table: &mut Table| {
-            if let Some((kind, id)) = coarsest::of_host_step(name) {
-                let space = k.space_of_unknowns(id);
-                if let Some(of) = &space.hierarchy {
-                    let buffer = |what: Of, level| {
-                        let field = of.field(what, level);
-                        table.buffer(vectors[&VectorId { level, ..What::M { kind, field }.of(id) }].buffer)
-                    };
-                    let parts = 0..of.coarse.parts().count();
-                    let a: Vec<&Buffer> = parts.map(|part| buffer(Of::Matrix(part), coarsest[&id])).collect();
-                    let inverse = buffer(Of::Inverse, 0);
-                    if let Err(e) = coarsest::invert(of, space.components, &a, inverse) {
-                        failed = Some(SolveError::of_buffer("the coarsest level", e));
-                        return Ok(Flow::Stop);
+            if let Some(step) = HostStep::named(name) {
+                return Ok(match own.run(step, table) {
+                    Ok(()) => Flow::Continue,
+                    Err(e) => {
+                        failed = Some(SolveError::of_buffer("a level of the preconditioner", e));
+                        Flow::Stop
                     }
-                }
-                return Ok(Flow::Continue);
+                });
             }
             over = watch.is_over();
             Ok(if over { Flow::Stop } else { Flow::Continue })
         };
-        program.run(&mut self.table, &self.pool, &mut host)?;
+        program.run(table, pool, &mut host)?;
         failed.map_or(Ok(!over), Err)
     }
 

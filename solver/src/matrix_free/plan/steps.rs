@@ -3,15 +3,17 @@
 use crate::error::SolveError;
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
+use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::forcing::Forcing;
-use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
+use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps, Used};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::cancel::Watch;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Numbers of the linear system that the damping pipeline finds.
@@ -39,10 +41,12 @@ pub struct Run {
     forcing: Forcing,
     /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
     largest: Vec<Vec<f64>>,
-    /// The number of the preconditioner.
+    /// The preconditioners of the plan.
+    kinds: Vec<Arc<dyn Preconditioner>>,
+    /// The number of the one in use.
     kind: u8,
-    /// The preconditioner whose stages have run since the last linearisation.
-    prepared: Option<u8>,
+    /// The preconditioner whose stages have run since the last linearisation, and 1/R when they did.
+    prepared: Option<(u8, f64)>,
     /// The trial point of d and its energy are computed already.
     tried: bool,
     /// Radius and preconditioner that D and M^-1 were computed for since the last linearisation.
@@ -55,11 +59,15 @@ pub struct Run {
     pub residuals: usize,
     /// Wall-clock seconds for D and the set-up of preconditioners.
     pub setup_seconds: f64,
+    /// Of these, those of all linear solves but the last.
+    earlier_setup_seconds: f64,
+    /// The preconditioner of the last linear solve.
+    used: Used,
 }
 
 impl Run {
-    /// A solve from a plan's x; `linear_limit` bounds PCG iterations per step.
-    pub fn new(options: SolveOptions, linear_limit: usize) -> Run {
+    /// A solve from a plan's x with its preconditioners; `linear_limit` bounds PCG iterations per step.
+    pub fn new(options: SolveOptions, linear_limit: usize, kinds: &[Arc<dyn Preconditioner>]) -> Run {
         let start = Start::default();
         Run {
             watch: Watch::new(options.cancel.clone(), options.max_time),
@@ -67,6 +75,7 @@ impl Run {
             options,
             linear_limit,
             largest: vec![],
+            kinds: kinds.to_vec(),
             kind: 0,
             prepared: None,
             tried: false,
@@ -75,6 +84,8 @@ impl Run {
             start,
             residuals: 0,
             setup_seconds: 0.0,
+            earlier_setup_seconds: 0.0,
+            used: Used::default(),
         }
     }
 
@@ -86,6 +97,18 @@ impl Run {
     /// The number of the preconditioner.
     pub fn kind(&self) -> u8 {
         self.kind
+    }
+
+    /// Notes what a linear solve that begins uses.
+    fn note(&mut self) {
+        let kind = &self.kinds[usize::from(self.kind)];
+        let bound = self.forcing.bound(&self.options);
+        self.used = Used {
+            preconditioner: kind.name(),
+            setup_seconds: self.setup_seconds - self.earlier_setup_seconds,
+            eta: (kind.goes_by_norm() && bound >= 0.0).then(|| bound.sqrt()),
+        };
+        self.earlier_setup_seconds = self.setup_seconds;
     }
 
     /// Goes on with another preconditioner, one of the plan's, from the next linear solve on.
@@ -168,15 +191,17 @@ impl OnPlan<'_> {
         let (kind, started) = (self.run.kind, Instant::now());
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
         self.set(Number::InvRadius, inv_radius);
-        if self.run.prepared != Some(kind) && !self.start(Phase::Prepare(kind)) {
-            return false;
-        }
-        self.run.prepared = Some(kind);
-        if !self.run(Phase::Damping(kind)) {
+        let follows_damping = self.plan.k.follows_damping[usize::from(kind)];
+        let done = match follows_damping {
+            false => self.run(Phase::Damping(kind)),
+            true => {
+                self.start(Phase::Damping(kind)) && self.prepare(inv_radius) && self.run(Phase::Start(kind))
+            }
+        };
+        if !done {
             return false;
         }
         self.run.setup_seconds += started.elapsed().as_secs_f64();
-        let follows_damping = self.plan.k.follows_damping[usize::from(kind)];
         let start = |s: StartScalar| self.plan.scalar(s);
         self.run.start = Start {
             bb: start(StartScalar::Bb),
@@ -189,6 +214,20 @@ impl OnPlan<'_> {
             unconstrained: start(StartScalar::Unconstrained),
         };
         self.run.damped_for = Some((radius, kind));
+        true
+    }
+
+    /// Runs the stages of M per linearisation, unless they have run, and says what has become of D since.
+    fn prepare(&mut self, inv_radius: f64) -> bool {
+        let kind = self.run.kind;
+        let prepared = self.run.prepared.filter(|(prepared, _)| *prepared == kind);
+        if prepared.is_none() && !self.start(Phase::Prepare(kind)) {
+            return false;
+        }
+        let then = prepared.map_or(inv_radius, |(_, then)| then);
+        self.run.prepared = Some((kind, then));
+        // Gauss-Newton has no D.
+        self.set(Number::DampingScale, if then > 0.0 { inv_radius / then } else { 1.0 });
         true
     }
 
@@ -305,6 +344,7 @@ impl Steps for OnPlan<'_> {
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
         let ok = self.run.damped_for == Some((radius, self.run.kind)) || self.damp(radius);
+        self.run.note();
         let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
         self.run.damped_for = None; // r is spent
         if stop == LinearStop::Interrupted || self.run.failure.is_some() {
@@ -334,6 +374,10 @@ impl Steps for OnPlan<'_> {
         );
         self.run.forcing.proposed(predicted);
         LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
+    }
+
+    fn used(&self) -> Used {
+        self.run.used
     }
 
     fn trial_energy(&mut self) -> Energies {

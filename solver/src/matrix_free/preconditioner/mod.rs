@@ -11,7 +11,8 @@
 //!
 //! Where a kind has stages of PCG iterations, r is complete before they run, and z after: sweep B updates d and r, the stages
 //! run, and a reduction of its own sums r.z and decides. Elsewhere sweep B does it all. The z of the first direction is made
-//! likewise, of r = b, when D is: r0.z0 comes with the norms of the damping, or after the stages that z waits for.
+//! likewise, of r = b, when D is: r0.z0 comes with the norms of the damping, or, where M has stages, after them. All stages run behind the damping:
+//! those per linearisation behind the first one only.
 //!
 //! Invariants:
 //! - Field 0 is 0 at scalars that take no part (excluded, unconstrained, held at a bound), and so is z.
@@ -23,6 +24,7 @@
 //!   one to the other computes D, b and what the other has per linearisation anew: phases that depend on M have the number of a
 //!   kind.
 
+pub mod aggregates;
 pub mod diagonal;
 pub mod hierarchy;
 pub mod kinds;
@@ -52,6 +54,12 @@ pub trait Preconditioner: Send + Sync {
     /// Tells whether spaces whose elements stencils couple get a [`hierarchy`](Space::hierarchy) for it: the couplings of J^T J are derived
     /// then, and behind its stages per damping the host inverts A on the coarsest levels.
     fn has_hierarchies(&self) -> bool {
+        false
+    }
+
+    /// Tells whether spaces get [`aggregates`](Space::aggregates) for it: the couplings of J^T J are derived then, those of graphs, too; the host
+    /// makes a hierarchy behind its stages per damping, and a correction of r behind those of an iteration.
+    fn has_aggregates(&self) -> bool {
         false
     }
 
@@ -110,9 +118,14 @@ pub trait Preconditioner: Send + Sync {
         products.reduce(|a, b| a + b).expect("at least one component")
     }
 
+    /// Tells whether r.z measures the error, so that PCG ends by eta and not by the model.
+    fn goes_by_norm(&self) -> bool {
+        false
+    }
+
     /// The rules that end PCG, of which the first that holds counts.
     fn rules(&self, of: &Progress) -> Vec<Rule> {
-        stop::rules(of)
+        if self.goes_by_norm() { stop::rules_by_norm(of) } else { stop::rules(of) }
     }
 }
 
@@ -163,9 +176,9 @@ impl M<'_> {
         self.of.stages(When::Iteration) > 0
     }
 
-    /// Tells whether the first z is had only after stages behind the damping, and r0.z0 with it.
+    /// Tells whether it has stages, all of which run behind the damping: so the first z is had, and r0.z0 with it.
     pub fn follows_damping(&self) -> bool {
-        self.has_iteration_stages() || self.of.stages(When::Damped) > 0
+        When::ALL.iter().any(|&when| self.of.stages(when) > 0)
     }
 
     /// The name of a pipeline that there is once per kind.

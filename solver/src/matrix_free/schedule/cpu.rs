@@ -61,6 +61,8 @@ impl Scheduler {
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
             Kind::Map(strip) => self.map(nest, *strip),
+            Kind::Pairs(strip, written_out) => self.pairs(nest, *strip, *written_out),
+            Kind::RowsIn(reader) => self.rows_in(nest, reader),
             Kind::Rows => self.rows(nest),
             Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
             Kind::StoredIn(reader) => self.stored(nest, reader),
@@ -97,6 +99,41 @@ impl Scheduler {
         }
         let vector = LoopLevel::pure(&nest.func, "vec");
         self.loops.insert(nest.func.clone(), Loops { vector, rows: None });
+    }
+
+    fn pairs(&mut self, nest: &Nest, strip: Strip, written_out: Option<i32>) {
+        let Some((pair, vars)) = nest.vars.split_last() else { return };
+        let last = &vars[vars.len() - 1];
+        let first = if vars.len() == 1 { "row" } else { &vars[0] };
+        let middle: Vec<&str> =
+            vars.iter().skip(1).take(vars.len().saturating_sub(2)).map(|v| &**v).collect();
+        let inner: [&str; 3] = match written_out {
+            None => ["lane", "vec", pair],
+            Some(_) => ["lane", pair, "vec"],
+        };
+        let outer: &[&str] = if vars.len() == 1 { &["strip"] } else { &["row", "strip"] };
+        let stage = self.schedule.func(&nest.func).compute_root().relaxed();
+        let stage = stage
+            .split(last, "strip", "row", height(strip), Tail::Predicate)
+            .split(first, "vec", "lane", self.lanes, Tail::Predicate)
+            .reorder(&[&inner[..], &middle, outer].concat())
+            .parallel("strip")
+            .vectorize_loop("lane");
+        let stage = match written_out {
+            None => stage,
+            Some(n) => stage.bound(pair, 0, n).unroll(pair),
+        };
+        if let Some(live) = &nest.live {
+            stage.skip_unless("vec", live.clone());
+        }
+        let vector = LoopLevel::pure(&nest.func, "vec");
+        self.loops.insert(nest.func.clone(), Loops { vector, rows: None });
+    }
+
+    fn rows_in(&mut self, nest: &Nest, reader: &Name) {
+        let pair = &nest.vars[nest.vars.len() - 1];
+        let stage = self.schedule.func(&nest.func).compute_at(LoopLevel::pure(reader, pair));
+        stage.vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
     }
 
     fn rows(&mut self, nest: &Nest) {

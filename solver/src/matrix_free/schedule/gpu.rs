@@ -2,7 +2,8 @@
 //!
 //! A thread has one element at a time. Blocks are tiles of 32 x 8 elements, or 256 of a list; a third dim is the grid's. In reductions a thread
 //! adds up four elements, its block's threads are added up by the lanes of a warp, and one more block adds up blocks: each in an order that
-//! sizes alone decide. What is skipped on a CPU is computed here: a mask would be read for as much as it saves.
+//! sizes alone decide. Where vectors are skipped on a CPU, so are warps here: their threads read the same byte of the mask. Tiles,
+//! whose rows begin anywhere, are computed whole.
 
 use crate::matrix_free::schedule::nest::{Kind, Nest};
 use rustc_hash::FxHashMap;
@@ -33,7 +34,7 @@ impl Scheduler {
     /// Adds the directives of a nest; that of its reader must be there.
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
-            Kind::Map(_) | Kind::Rows => self.map(nest),
+            Kind::Map(_) | Kind::Rows | Kind::Pairs(..) | Kind::RowsIn(_) => self.map(nest),
             Kind::RingIn(reader, ring) => self.tile(nest, reader, ring.stored),
             Kind::Reduction(over, _) => self.reduction(nest, over),
             Kind::StoredIn(reader) => self.inside(nest, reader, true),
@@ -63,6 +64,12 @@ impl Scheduler {
             tiles(self.schedule.update(&nest.func, u), &vars);
         }
         let innermost = if vars.len() > 3 { vars[3] } else { "tx" };
+        if let Some(live) = &nest.live {
+            self.schedule.func(&nest.func).skip_unless(innermost, live.clone());
+            for u in 0..nest.updates {
+                self.schedule.update(&nest.func, u).skip_unless(innermost, live.clone());
+            }
+        }
         self.innermost.insert(nest.func.clone(), LoopLevel::pure(&nest.func, innermost));
     }
 
@@ -123,7 +130,10 @@ impl Scheduler {
         let units: Vec<&str> = threads_of.iter().map(|t| t.1).collect();
         s.func(&threads).relaxed().compute_at(level).store_in(Memory::Shared).gpu_threads(&units);
         let order = [&["k"][..], &further, &units].concat();
-        s.update(&threads, 0).relaxed().reorder(&order).gpu_threads(&units);
+        let stage = s.update(&threads, 0).relaxed().reorder(&order).gpu_threads(&units);
+        if let Some(live) = &nest.live {
+            stage.skip_unless("k", live.clone());
+        }
         self.innermost.insert(nest.func.clone(), LoopLevel::update(&threads, 0, "k"));
     }
 

@@ -26,6 +26,11 @@ pub struct Nest {
 pub enum Kind {
     /// A nest of its own over the points of an output, cut into strips along the last dim.
     Map(Strip),
+    /// As `Map`, of a Func whose last variable is the number of a pair: pair after pair for each row, or all of this number, written out, for each
+    /// vector.
+    Pairs(Strip, Option<i32>),
+    /// Inside of such a nest, for each row and pair.
+    RowsIn(Name),
     /// A nest of its own over the rows of a vertex, (lane, block).
     Rows,
     /// A nest of its own: sums and maxima over the points of these variables, the same for any number of threads.

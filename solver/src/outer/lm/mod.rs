@@ -51,6 +51,17 @@ pub struct LinearResult {
     pub x_norm: f64,
 }
 
+/// The preconditioner of a linear solve.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// Its name; empty where a solve has one alone.
+    pub preconditioner: &'static str,
+    /// Wall-clock seconds of its set-up, and of D, since the solve before.
+    pub setup_seconds: f64,
+    /// eta, where PCG goes by it.
+    pub eta: Option<f64>,
+}
+
 /// One problem being solved. x moves only in [`Steps::accept`].
 ///
 /// Order of calls: `energy_at_start` once; then `linearise` at each new x; then `solve_linear`, `trial_energy`, and one of
@@ -62,6 +73,10 @@ pub trait Steps {
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
     /// Proposes a step from x, unless it is interrupted. `radius` is `None` for Gauss-Newton (D = 0).
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult;
+    /// The preconditioner of the last `solve_linear`.
+    fn used(&self) -> Used {
+        Used::default()
+    }
     /// E at x + s. Lagged quantities keep their values at x.
     fn trial_energy(&mut self) -> Energies;
     /// x becomes x + s. Where lagged quantities were refreshed, the energies at the new x with them; else `None`.
@@ -288,6 +303,7 @@ impl Minimiser {
         if linear.stop == LinearStop::Interrupted {
             return Some(self.interruption());
         }
+        let used = steps.used();
         // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
         let usable = linear.usable || (self.gauss_newton() && linear.stop != LinearStop::NotFinite);
         let step_is_finite = usable && linear.step_norm.is_finite();
@@ -312,7 +328,7 @@ impl Minimiser {
         } else {
             self.after_lm(verdict, &linear, before, trial_total)
         };
-        self.record(&linear, gain_ratio, verdict, started);
+        self.record((&linear, used), gain_ratio, verdict, started);
         ended
     }
 
@@ -402,7 +418,13 @@ impl Minimiser {
         (wanted > 0.0).then(|| wanted.max(energy_noise(self.precision)))
     }
 
-    fn record(&mut self, linear: &LinearResult, gain_ratio: f64, verdict: Verdict, started: Instant) {
+    fn record(
+        &mut self,
+        (linear, used): (&LinearResult, Used),
+        gain_ratio: f64,
+        verdict: Verdict,
+        started: Instant,
+    ) {
         self.iterations.push(Iteration {
             iteration: self.iterations.len() + 1,
             energy: self.energies.total,
@@ -415,6 +437,9 @@ impl Minimiser {
             linear_iterations: linear.iterations,
             linear_stop: linear.stop,
             linear_residual: linear.residual,
+            preconditioner: used.preconditioner,
+            eta: used.eta,
+            setup_seconds: used.setup_seconds,
             seconds: started.elapsed().as_secs_f64(),
         });
     }

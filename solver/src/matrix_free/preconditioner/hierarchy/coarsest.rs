@@ -1,25 +1,20 @@
 //! The inverse of A on the coarsest level, which the host makes: at most `COARSEST` rows.
 
-use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
+use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinates_of, number_of};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::{Mat, Par};
-use sumsq_codegen::Name;
 use sumsq_codegen::runtime::{Buffer, BufferError};
-use sumsq_energy::model::SpaceId;
 
 /// The share by which the diagonal is raised: A may be singular to rounding, where nothing holds the unknowns in place.
 const SHIFT: f64 = 1e-8;
-
-/// The beginning of the names of the host's steps.
-const HOST_STEP: &str = "invert ";
 
 /// The largest raise that is tried: what rounding in float32 does to A is far less.
 const LARGEST: f64 = 1e-2;
 
 /// A^-1, symmetric and positive definite, by Cholesky in float64. Rows of scalars that take no part are 0.
-fn inverted(a: &Mat<f64>) -> Mat<f64> {
+pub fn inverted(a: &Mat<f64>) -> Mat<f64> {
     let n = a.nrows();
     let takes_part = |i: usize| a[(i, i)] > 0.0;
     let mut shift = SHIFT;
@@ -59,43 +54,40 @@ fn lower_inverse(mut a: Mat<f64>) -> Option<Mat<f64>> {
     Some(inverse)
 }
 
-/// The name of the host's step in a program.
-pub fn host_step(kind: u8, space: SpaceId) -> Name {
-    format!("{HOST_STEP}{kind}.{}", space.0).into()
-}
-
-/// The preconditioner and the space that such a name is of.
-pub fn of_host_step(name: &str) -> Option<(u8, SpaceId)> {
-    let (kind, space) = name.strip_prefix(HOST_STEP)?.split_once('.')?;
-    Some((kind.parse().ok()?, SpaceId(space.parse().ok()?)))
-}
-
-/// Reads A of the coarsest level, part by part, and writes its inverse: row by element and channel, column by the last coordinate, the number of a
-/// scalar with components fastest.
+/// Reads A of the coarsest level, the diagonal pairs and all pairs part by part, and writes its inverse: row by element and channel, column by the
+/// last coordinate, the number of a scalar with components fastest.
 ///
 /// # Errors
 /// A device that does not take it.
 pub fn invert(
     of: &Hierarchy,
-    components: usize,
-    parts: &[&Buffer],
+    [diagonal, matrix]: [&[&Buffer]; 2],
     inverse: &Buffer,
 ) -> Result<(), BufferError> {
-    let Some(first) = parts.first() else { return Ok(()) };
-    let extents = first.spec().extents.clone();
+    let Some(first) = matrix.first() else { return Ok(()) };
+    let Some((_, extents)) = first.spec().extents.split_last() else { return Ok(()) };
+    let components = of.pairs.components();
     let elements: i32 = extents.iter().product();
     let n = elements as usize * components;
-    let values: Vec<Vec<f64>> = parts.iter().map(|part| part.to_vec()).collect();
+    let [diagonal, matrix] =
+        [diagonal, matrix].map(|parts| parts.iter().map(|p| p.to_vec()).collect::<Vec<Vec<f64>>>());
     let mut dense = Mat::zeros(n, n);
     for element in 0..elements {
-        let at = coordinates_of(element, &extents);
-        for (channel, entry) in of.coarse.entries().iter().enumerate() {
-            let there: Vec<i32> = at.iter().zip(&entry.offset).map(|(x, o)| x + o).collect();
-            let Some(column) = number_of(&there, &extents) else { continue };
-            let width = parts[channel / PART].spec().channels;
-            let value = values[channel / PART][element as usize * width + channel % PART];
-            let (i, j) = (element as usize * components + entry.row, column * components + entry.column);
-            (dense[(i, j)], dense[(j, i)]) = (value, value);
+        let at = coordinates_of(element, extents);
+        for (number, way) in of.coarse.ways().iter().enumerate() {
+            let there: Vec<i32> = at.iter().zip(way).map(|(x, o)| x + o).collect();
+            let Some(column) = number_of(&there, extents) else { continue };
+            let width = of.coarse.parts().nth(number / PART).map_or(0, <[_]>::len);
+            for (pair, &(r, c)) in of.pairs.list().iter().enumerate() {
+                if is_own(way) && r < c {
+                    continue;
+                }
+                let values = if r == c { &diagonal } else { &matrix };
+                let value = values[number / PART]
+                    [(pair * elements as usize + element as usize) * width + number % PART];
+                let (i, j) = (element as usize * components + r, column * components + c);
+                (dense[(i, j)], dense[(j, i)]) = (value, value);
+            }
         }
     }
     let inverted = inverted(&dense);

@@ -5,8 +5,9 @@
 
 use crate::matrix_free::draft::{Draft, all};
 use crate::matrix_free::preconditioner::hierarchy::Grid;
-use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, scheduled, stored, weight};
+use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, scheduled, weight};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
+use crate::matrix_free::preconditioner::hierarchy::smoother::{declare, entry};
 use crate::matrix_free::preconditioner::is_not_zero;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
@@ -57,7 +58,7 @@ pub fn restrict(grid: Grid) -> Vec<Scheduled> {
 pub fn down(grid: Grid) -> Vec<Scheduled> {
     let mut d = Draft::new(grid.k, grid.name("down"), Role::Linear);
     inputs(&mut d, &grid, &[Of::Smoother, Of::Residual]);
-    grid.matrix().into_iter().for_each(|part| drop(d.input(part)));
+    declare(&mut d, &grid);
     let at = grid.at();
     let rest = rest(&d, &grid, &|at| smoothed(&d, &grid, at), &at);
     let rest = d.p.func(Func::new("rest", &grid.vars(), rest));
@@ -69,7 +70,7 @@ pub fn down(grid: Grid) -> Vec<Scheduled> {
 pub fn up(grid: Grid) -> Vec<Scheduled> {
     let mut d = Draft::new(grid.k, grid.name("up"), Role::Linear);
     inputs(&mut d, &grid, &[Of::Smoother, Of::Residual]);
-    grid.matrix().into_iter().for_each(|part| drop(d.input(part)));
+    declare(&mut d, &grid);
     inputs(&mut d, &grid.next(), &[Of::Correction]);
     let at = grid.at();
     let first = added(&d, &grid, &at);
@@ -196,15 +197,12 @@ fn added(d: &Draft, grid: &Grid, at: &[Expr]) -> Vec<Expr> {
 /// r - A v at an element.
 fn rest(d: &Draft, grid: &Grid, v: Read, at: &[Expr]) -> Vec<Expr> {
     let mut rest = d.all(grid.id(Of::Residual), at);
-    let full = grid.pattern().full();
-    let mut offsets: Vec<&Vec<i32>> = full.iter().map(|e| &e.offset).collect();
-    offsets.dedup();
-    for offset in offsets {
-        let there: Vec<Expr> = at.iter().zip(offset).map(|(x, &o)| x + i64::from(o)).collect();
+    for way in grid.pattern().full() {
+        let there: Vec<Expr> = at.iter().zip(&way).map(|(x, &o)| x + i64::from(o)).collect();
         let v = v(&there);
-        for e in full.iter().filter(|e| e.offset == *offset) {
-            let a = stored(d, grid, e, at).expect("an entry of its own");
-            rest[e.row] = &rest[e.row] - a * &v[e.column];
+        for (pair, &(row, column)) in grid.of.pairs.list().iter().enumerate() {
+            let a = entry(d, grid, &way, pair, at).expect("a way of the level");
+            rest[row] = &rest[row] - a * &v[column];
         }
     }
     rest

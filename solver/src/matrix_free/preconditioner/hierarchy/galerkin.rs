@@ -1,75 +1,102 @@
-//! A on every level, per damping, and what follows from it.
+//! J^T J and D on every level, per linearisation.
+//!
+//! Code grows with the ways alone: pairs of components are a dimension of the Funcs, and so of the loops.
 
-use crate::matrix_free::draft::{Draft, no_direction};
+use crate::matrix_free::draft::{Draft, coordinates, no_direction};
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::preconditioner::hierarchy::Grid;
-use crate::matrix_free::preconditioner::hierarchy::pattern::{Entry, PART, coarsened, ways};
+use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, Stored, coarsened, is_own, terms_along};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::schedule::Strip;
-use crate::matrix_free::schedule::reduce::{Op, Points};
+use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::skeleton::{Scheduled, Span};
 use crate::matrix_free::vectors::{Role, What};
 use std::collections::BTreeMap;
-use sumsq_codegen::{Expr, Func, RDom, ScalarType};
+use sumsq_codegen::{Expr, Func, RDom};
 use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::Domain;
 
-/// A on level 0: the diagonal blocks of J^T J as they come with g, D, and the couplings; 0 in the rows and columns of scalars that take no
-/// part.
+/// J^T J and D on level 0: the diagonal blocks of J^T J as they come with g, the couplings, and D; 0 in the rows and columns of scalars that take
+/// no part. Every entry is an expression of its own: what they share is computed once for a vector of elements, in registers.
 pub fn finest(m: M, grid: Grid) -> Vec<Scheduled> {
-    let (k, space) = (grid.k, grid.space);
+    let (k, space, pairs) = (grid.k, grid.space, &grid.of.pairs);
     let mut d = Draft::new(k, grid.name("stencil"), Role::Master);
-    let gb = d.input(What::GradientAndBlocks.of(space.id));
+    d.input(What::GradientAndBlocks.of(space.id));
     if !space.inline_diagonal {
         d.input(What::M { kind: m.kind, field: 0 }.of(space.id));
         d.input(What::Damp.of(space.id));
     }
-    let at = grid.at();
-    let roots = k.routines.roots(Kind::Couplings, Site::Element(space.id));
-    let values = d.emit(roots, Place::Element(space.id, at.clone()), &no_direction);
-    let couplings = &k.routines.couplings.spaces[&space.id];
-    let couplings: BTreeMap<Entry, Expr> = couplings
-        .iter()
-        .zip(values)
-        .map(|(c, v)| (Entry { offset: c.offset.to_vec(), row: c.row, column: c.column }, v))
-        .collect();
+    let entries = entries(&d, m, &grid);
+    let written = d.p.func(Func::new("entries", &grid.vars(), entries.values().cloned().collect()));
+    let vars = grid.pair_vars();
+    let pair = vars[space.dims].expr();
+    let (at, zero) = (grid.at(), Expr::float(k.linear, 0.0));
+    let all = (pairs.list().len() + pairs.components()) as i32;
+    let value = |way: &Vec<i32>| {
+        let own = entries.keys().enumerate().filter(|(_, (along, _))| along == way);
+        own.fold(zero.clone(), |others, (i, (_, number))| {
+            Expr::select(pair.eq_(Expr::from(*number as i32)), written.at(&at, i), others)
+        })
+    };
+    let values: Vec<Expr> = grid.pattern().ways().iter().map(value).collect();
+    let parts = values.chunks(PART).zip(grid.matrix());
+    let parts: Vec<Func> = parts.map(|(values, id)| d.func(id, &vars, values.to_vec())).collect();
+    for (f, id) in parts.iter().zip(grid.matrix()) {
+        d.output(f, id);
+        d.map_pairs(f, Strip::Of(Domain::Space(space.id)), Some(all));
+        d.skip_unless(f, k.live_at(space.id, &at));
+    }
+    match &parts[..] {
+        [one] => d.registers_in(one, &written),
+        _ => d.map(&written, Strip::Of(Domain::Space(space.id))),
+    }
+    d.finish_at_x()
+}
+
+/// The entries of level 0 that are not 0 everywhere, by way and number of their pair.
+fn entries(d: &Draft, m: M, grid: &Grid) -> BTreeMap<(Vec<i32>, usize), Expr> {
+    let (k, space, pairs, at) = (grid.k, grid.space, &grid.of.pairs, grid.at());
+    let block = |row, column| {
+        let kept = space.kept_at(row, column).expect("the blocks are kept");
+        d.element(What::GradientAndBlocks.of(space.id), &at, space.components + kept)
+    };
     let damp = match space.inline_diagonal {
-        true => diagonal::computed(&d, space, &at).damp,
+        true => diagonal::computed(d, space, &at).damp,
         false => d.all(What::Damp.of(space.id), &at),
     };
-    let values = grid.pattern().entries().iter().map(|entry| {
-        let value = match entry.is_own() {
-            true => {
-                let kept = space.kept_at(entry.row, entry.column).expect("the blocks are kept");
-                gb.at(&at, space.components + kept)
-            }
-            false => couplings[entry].clone(),
-        };
-        let value = match entry.is_diagonal() {
-            true => value.cast(k.master) + damp[entry.row].cast(k.master),
-            false => value,
-        };
-        let there: Vec<Expr> = at.iter().zip(&entry.offset).map(|(x, &o)| x + i64::from(o)).collect();
-        let mut both = m.of.takes_part(&m.at(&d, space, &at), entry.row);
-        if !entry.is_diagonal() {
-            both = both.and(m.of.takes_part(&m.at(&d, space, &there), entry.column));
+    let roots = k.routines.roots(Kind::Couplings, Site::Element(space.id));
+    let values = d.emit(roots, Place::Element(space.id, at.clone()), &no_direction);
+    let couplings = k.routines.couplings.spaces[&space.id].iter().zip(values);
+    let mut entries: BTreeMap<(Vec<i32>, usize), Expr> = BTreeMap::new();
+    let mut add = |way: &[i32], (number, row, column): (usize, usize, usize), value: Expr| {
+        let there: Vec<Expr> = at.iter().zip(way).map(|(x, &o)| x + i64::from(o)).collect();
+        let mut both = m.of.takes_part(&m.at(d, space, &at), row);
+        if !(is_own(way) && row == column) {
+            both = both.and(m.of.takes_part(&m.at(d, space, &there), column));
         }
         // Where M^-1 is computed it is not 0 out of the domain.
         if space.inline_diagonal {
-            both = inside(&grid, &there).into_iter().fold(both, |both, on| both.and(on));
+            both = inside(grid, &there).into_iter().fold(both, |both, on| both.and(on));
         }
-        Expr::select(both, value.cast(k.linear), Expr::float(k.linear, 0.0))
-    });
-    let values: Vec<Expr> = values.collect();
-    for (id, values) in grid.matrix().into_iter().zip(values.chunks(PART)) {
-        let f = d.func(id, &grid.vars(), values.to_vec());
-        d.output(&f, id);
-        d.map(&f, Strip::Of(Domain::Space(space.id)));
-        d.skip_unless(&f, k.live_at(space.id, &at));
+        let value = Expr::select(both, value.cast(k.linear), Expr::float(k.linear, 0.0));
+        entries.insert((way.to_vec(), number), value);
+    };
+    let own = vec![0; space.dims];
+    for (number, &(row, column)) in pairs.list().iter().enumerate() {
+        if row == column || space.coupled {
+            add(&own, (number, row, column), block(row, column));
+        }
     }
-    d.finish_at_x()
+    for (c, damp) in damp.into_iter().enumerate() {
+        add(&own, (pairs.list().len() + c, c, c), damp);
+    }
+    for (c, value) in couplings {
+        let number = pairs.find(c.row, c.column).expect("couplings are among the pairs");
+        add(&c.offset, (number, c.row, c.column), value);
+    }
+    entries
 }
 
 /// Conditions: whether an element lies in the domain.
@@ -78,83 +105,96 @@ pub fn inside(grid: &Grid, at: &[Expr]) -> Vec<Expr> {
     at.iter().enumerate().map(along).collect()
 }
 
-/// A on the next level, P^T A P: one dim after the other.
+/// J^T J and D on the next level, P^T A P, one pair after the other: for a row of elements along the last dim first, whose rows are next to each
+/// other, and along the first dim, whose neighbours are lanes, last.
 pub fn coarsen(grid: Grid) -> Vec<Scheduled> {
     let (k, next, dims) = (grid.k, grid.next(), grid.space.dims);
     let mut d = Draft::new(k, grid.name("galerkin"), Role::Linear);
     grid.matrix().into_iter().for_each(|part| drop(d.input(part)));
-    let vars = grid.vars();
-    let strip = Strip::Level(next.space.id, next.level);
-    let mut entries = grid.pattern().full();
+    let vars = grid.pair_vars();
+    let at: Vec<Expr> = coordinates(&vars);
+    let mut ways = grid.pattern().full();
     let mut before: Vec<Func> = vec![];
-    let mut made = vec![];
-    for dim in 0..dims {
-        let last = dim + 1 == dims;
-        let wanted = match last {
-            true => next.pattern().entries().to_vec(),
-            false => coarsened(&entries, dim),
+    let mut kept = vec![];
+    for dim in (0..dims).rev() {
+        let wanted = match dim {
+            0 => next.pattern().ways().to_vec(),
+            _ => coarsened(&ways, dim),
         };
-        let at = grid.at();
-        let entry_at = |entry: &Entry, at: &[Expr]| match dim {
-            0 => stored(&d, &grid, entry, at),
-            _ => entries.binary_search(entry).ok().map(|i| before[i / PART].at(at, i % PART)),
+        let value_at = |way: &Vec<i32>, at: &[Expr]| match dim + 1 == dims {
+            true => stored(&d, &grid, way, at),
+            false => ways.binary_search(way).ok().map(|i| before[i / PART].at(at, i % PART)),
         };
-        let value = |wanted: &Entry| {
-            let terms = entries.iter().filter(|e| beside(e, wanted, dim)).flat_map(|e| {
-                let all = ways(e.offset[dim]).filter(|(_, o, _)| *o == wanted.offset[dim]);
-                all.map(|(a, o, b)| term(&next, (e, dim), (a, o, b), &at, &entry_at)).collect::<Vec<_>>()
+        let value = |wanted: &Vec<i32>| {
+            let terms = ways.iter().filter(|way| beside(way, wanted, dim)).flat_map(|way| {
+                let all = terms_along(way[dim]).filter(|(_, o, _)| *o == wanted[dim]);
+                all.map(|along| term(&next, (way, dim), along, &at, &value_at)).collect::<Vec<_>>()
             });
             let sum = terms.flatten().reduce(|x, y| x + y).unwrap_or_else(|| Expr::float(k.linear, 0.0));
             // A last element may be the child of a parent that is not there.
-            let there = &at[dim] + i64::from(wanted.offset[dim]);
+            let there = &at[dim] + i64::from(wanted[dim]);
             let exists = there.ge(Expr::from(0)).and(there.lt(next.extent(dim)));
-            match wanted.offset[dim] {
+            match wanted[dim] {
                 0 => sum,
                 _ => Expr::select(exists, sum, Expr::float(k.linear, 0.0)),
             }
         };
         let values: Vec<Expr> = wanted.iter().map(value).collect();
-        let funcs: Vec<Func> = match last {
-            true => next
-                .matrix()
-                .into_iter()
-                .zip(values.chunks(PART))
-                .map(|(id, v)| d.func(id, &vars, v.to_vec()))
-                .collect(),
-            false => {
-                let name = |part| format!("along{dim}p{part}");
-                let parts = values.chunks(PART).enumerate();
-                parts.map(|(part, v)| d.p.func(Func::new(name(part), &vars, v.to_vec()))).collect()
-            }
+        let name = |part: usize| match dim {
+            0 => next.matrix()[part].to_string(),
+            _ => format!("along{dim}p{part}"),
         };
-        made.extend(funcs.iter().cloned());
-        (before, entries) = (funcs, wanted);
+        let parts = values.chunks(PART).enumerate();
+        let funcs: Vec<Func> =
+            parts.map(|(part, v)| d.p.func(Func::new(name(part), &vars, v.to_vec()))).collect();
+        if dim > 0 {
+            kept.extend(funcs.iter().cloned());
+        }
+        (before, ways) = (funcs, wanted);
     }
     before.iter().zip(next.matrix()).for_each(|(f, id)| d.output(f, id));
-    made.iter().rev().for_each(|f| d.map(f, strip));
+    let strip = Strip::Level(next.space.id, next.level);
+    before.iter().for_each(|f| d.map_pairs(f, strip, None));
+    for f in kept.iter().rev() {
+        match &before[..] {
+            [one] => d.rows_in(one, f),
+            _ => d.map_pairs(f, strip, None),
+        }
+    }
     scheduled(d, level_span(&grid))
 }
 
-/// True of entries that differ in their way along a dim alone.
-fn beside(a: &Entry, b: &Entry, dim: usize) -> bool {
-    let others = (0..a.offset.len()).filter(|d| *d != dim).all(|d| a.offset[d] == b.offset[d]);
-    others && (a.row, a.column) == (b.row, b.column)
+/// True of ways that differ along a dim alone.
+fn beside(a: &[i32], b: &[i32], dim: usize) -> bool {
+    (0..a.len()).filter(|d| *d != dim).all(|d| a[d] == b[d])
 }
 
 /// The term of a way, for the parent at `at`.
 fn term(
     next: &Grid,
-    (entry, dim): (&Entry, usize),
+    (way, dim): (&Vec<i32>, usize),
     (a, o, b): (i32, i32, i32),
     at: &[Expr],
-    entry_at: &dyn Fn(&Entry, &[Expr]) -> Option<Expr>,
+    value_at: &dyn Fn(&Vec<i32>, &[Expr]) -> Option<Expr>,
 ) -> Option<Expr> {
     let mut child = at.to_vec();
     child[dim] = &at[dim] * 2i64 + i64::from(a);
-    let value = entry_at(entry, &child)?;
+    let value = value_at(way, &child)?;
     let parent = &at[dim] + i64::from(o);
     let weights = [weight(next, dim, &at[dim], a), weight(next, dim, &parent, b)];
     Some(weights.into_iter().flatten().fold(value, |v, w| v * w))
+}
+
+/// J^T J and D along a way, of the pair that is the last of these coordinates; `None`: 0 everywhere.
+fn stored(d: &Draft, grid: &Grid, way: &[i32], at: &[Expr]) -> Option<Expr> {
+    let Stored { part, channel, transposed } = grid.pattern().find(way)?;
+    let mut there = at.to_vec();
+    if transposed {
+        there.iter_mut().zip(way).for_each(|(x, &o)| *x = x.clone() + i64::from(o));
+        let pair = there.len() - 1;
+        there[pair] = grid.of.pairs.transposed_expr(&there[pair]);
+    }
+    Some(d.element(grid.id(Of::Matrix(part)), &there, channel))
 }
 
 /// The weight of child 2 i + a in its parent i along a dim; absent where it is 1.
@@ -168,59 +208,6 @@ pub fn weight(grid: &Grid, dim: usize, parent: &Expr, a: i32) -> Option<Expr> {
         }
         _ => Some(number(0.5)),
     }
-}
-
-/// An entry of A at an element of a level; `None`: 0 everywhere.
-pub fn stored(d: &Draft, grid: &Grid, entry: &Entry, at: &[Expr]) -> Option<Expr> {
-    let (part, channel, transposed) = grid.pattern().find(entry)?;
-    let there: Vec<Expr> = match transposed {
-        true => at.iter().zip(&entry.offset).map(|(x, &o)| x + i64::from(o)).collect(),
-        false => at.to_vec(),
-    };
-    Some(d.element(grid.id(Of::Matrix(part)), &there, channel))
-}
-
-/// The smoother of a coarser level: w over its diagonal.
-pub fn smoother(grid: Grid) -> Vec<Scheduled> {
-    let (k, components) = (grid.k, grid.space.components);
-    let mut d = Draft::new(k, grid.name("smoother"), Role::Linear);
-    grid.matrix().into_iter().for_each(|part| drop(d.input(part)));
-    let f64 = |v| Expr::float(ScalarType::F64, v);
-    let full = grid.pattern().full();
-    let points = level_points(&grid);
-    let at = &points.coordinates;
-    let own = |c: usize, at: &[Expr]| {
-        let entry = Entry { offset: vec![0; at.len()], row: c, column: c };
-        stored(&d, &grid, &entry, at).expect("the diagonal is always stored").cast(ScalarType::F64)
-    };
-    let row = |c: usize| {
-        let terms = full.iter().filter(|e| e.row == c).map(|e| {
-            let there: Vec<Expr> = at.iter().zip(&e.offset).map(|(x, &o)| x + i64::from(o)).collect();
-            let (value, other) =
-                (stored(&d, &grid, e, at).expect("an entry of its own"), own(e.column, &there));
-            Expr::select(other.gt(f64(0.0)), value.cast(ScalarType::F64).abs() / other.sqrt(), f64(0.0))
-        });
-        let sum = terms.reduce(|a, b| a + b).expect("the diagonal");
-        Expr::select(own(c, at).gt(f64(0.0)), sum / own(c, at).sqrt(), f64(0.0))
-    };
-    let largest = (0..components).map(row).reduce(|a, b| a.max(b)).expect("a component");
-    let scalar = d.reduce(&grid.id(Of::Bound).to_string(), &points, vec![(Op::Max, largest)]);
-    d.output(&scalar, grid.id(Of::Bound));
-    let at = grid.at();
-    // 1/diag may be more than float32 holds.
-    let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-    let value = |c: usize| {
-        let entry = Entry { offset: vec![0; at.len()], row: c, column: c };
-        let own =
-            stored(&d, &grid, &entry, &at).expect("the diagonal is always stored").cast(ScalarType::F64);
-        let inverse = (f64(4.0 / 3.0) / (scalar.at(&[], 0) * own.clone())).min(f64(limit));
-        Expr::select(own.gt(f64(0.0)), inverse, f64(0.0)).cast(k.linear)
-    };
-    let values = (0..components).map(value).collect();
-    let f = d.func(grid.id(Of::Smoother), &grid.vars(), values);
-    d.output(&f, grid.id(Of::Smoother));
-    d.map(&f, Strip::Level(grid.space.id, grid.level));
-    scheduled(d, level_span(&grid))
 }
 
 /// All points of a coarser level.

@@ -9,9 +9,12 @@
 //! |---|---|
 //! | [`shape`] | the hierarchy of a space, and the numbers of its fields |
 //! | [`pattern`] | the entries of A that a level stores, which do not depend on its sizes |
-//! | [`galerkin`] | pipelines of A per damping: level 0, the next coarser one, and the smoothers |
+//! | [`galerkin`] | pipelines of J^T J and of D per linearisation: level 0, the next coarser one |
+//! | [`smoother`] | pipelines per damping: A of both, and the smoothers |
 //! | [`cycle`] | pipelines of a cycle: what a PCG iteration makes of r |
 //! | [`coarsest`] | the inverse on the coarsest level |
+//!
+//! J^T J and D are apart on every level: D is linear in 1/R, so that another radius changes no more than the sum.
 //!
 //! The pipelines of level 1 serve all coarser ones: the plan binds them to the vectors and sizes of each ([`Span`]).
 
@@ -20,6 +23,7 @@ pub mod cycle;
 pub mod galerkin;
 pub mod pattern;
 pub mod shape;
+pub mod smoother;
 
 use crate::matrix_free::draft::{coordinates, vars};
 use crate::matrix_free::params::Size;
@@ -33,9 +37,14 @@ use sumsq_codegen::{Expr, ScalarType, Var};
 pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
     let id = space.id;
     let initial = Initial::ZerosPerMask;
-    let points = |level, reach| Extents::Level { space: id, level, reach };
-    let (fine, coarse) = (points(0, of.finest.reach() + 1), points(1, of.coarse.reach() + 1));
-    let vector = |width| Field { level: 1, points: coarse, width, ty: linear, initial };
+    let (fine, coarse) = (of.finest.reach() + 1, of.coarse.reach() + 1);
+    let points = Extents::Level { space: id, level: 1, reach: coarse };
+    let vector = |width| Field { level: 1, points, width, ty: linear, initial };
+    let (diagonal, all) = (of.pairs.components(), of.pairs.list().len() + of.pairs.components());
+    let matrix = |level, reach, pairs: usize, width| {
+        let points = Extents::Pairs { space: id, level, reach, pairs: pairs as u16 };
+        Field { level, points, width, ty: linear, initial }
+    };
     let f64 = |level, points, width| Field { level, points, width, ty: ScalarType::F64, initial };
     let mut fields = vec![
         f64(1, Extents::Scalar, 1),
@@ -44,9 +53,9 @@ pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
         vector(space.components),
         f64(0, Extents::Coarsest(id), space.components),
     ];
-    fields.extend(of.coarse.parts().map(|part| vector(part.len())));
-    let finest = of.finest.parts();
-    fields.extend(finest.map(|part| Field { level: 0, points: fine, ..vector(part.len()) }));
+    fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, diagonal, part.len())));
+    fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, all, part.len())));
+    fields.extend(of.finest.parts().map(|part| matrix(0, fine, all, part.len())));
     fields
 }
 
@@ -85,12 +94,17 @@ impl<'a> Grid<'a> {
         VectorId { level: self.level, ..What::M { kind: self.kind, field }.of(self.space.id) }
     }
 
-    /// A, part by part.
+    /// J^T J and D, part by part.
     pub fn matrix(&self) -> Vec<VectorId> {
         (0..self.pattern().parts().count()).map(|part| self.id(Of::Matrix(part))).collect()
     }
 
-    /// The entries of A.
+    /// The diagonal pairs of A, part by part.
+    pub fn diagonal(&self) -> Vec<VectorId> {
+        (0..self.pattern().parts().count()).map(|part| self.id(Of::Diagonal(part))).collect()
+    }
+
+    /// The ways of A.
     pub fn pattern(&self) -> &'a Pattern {
         self.of.pattern(self.level)
     }
@@ -106,6 +120,11 @@ impl<'a> Grid<'a> {
     /// Loop variables of an element.
     pub fn vars(&self) -> Vec<Var> {
         vars(self.space.dims)
+    }
+
+    /// They, and the number of a pair.
+    pub fn pair_vars(&self) -> Vec<Var> {
+        self.vars().into_iter().chain([Var::new("pair")]).collect()
     }
 
     /// An element.

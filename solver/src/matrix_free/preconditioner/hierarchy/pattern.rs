@@ -1,68 +1,94 @@
-//! The entries of A that a level stores: pairs of a row's and a column's component, and the way between their elements.
+//! The entries of A that a level stores: the ways from a row's element to a column's, and the pairs of their components.
 //!
-//! A is symmetric. Of two entries that are each other's transposes one is stored, with the element of its row: the one whose column lies
-//! behind ([`leads_on`]), or in the lower triangle of an element's own block.
+//! All levels store the same pairs, each along every way of the level: P interpolates each component alone, so P^T A P has no other pairs than A.
+//! A is symmetric. Of two ways that are each other's opposites one is stored, with the element of its row: the one that leads to an element
+//! stored behind ([`leads_on`]). An element's own block is stored whole; its lower triangle is what counts.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use sumsq_codegen::Expr;
 use sumsq_energy::derive::{Coupling, leads_on};
 
-/// Entries of a part.
+/// Ways of a part.
 pub const PART: usize = 64;
 
-/// An entry A(e, e + offset)\[row, column\].
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    /// The way from the row's element to the column's.
-    pub offset: Vec<i32>,
-    /// Component of the row.
-    pub row: usize,
-    /// Component of the column.
-    pub column: usize,
+/// The pairs of components that A couples: the diagonal ones first, then each other pair followed by its transpose.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Pairs {
+    components: usize,
+    list: Vec<(usize, usize)>,
 }
 
-/// The entries that are stored, ascending.
+/// The ways that are stored, ascending; 0 is one of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Pattern(Vec<Entry>);
+pub struct Pattern(Vec<Vec<i32>>);
 
-impl Entry {
-    /// The entry on the other side of the diagonal.
-    pub fn transposed(&self) -> Entry {
-        let offset = self.offset.iter().map(|o| -o).collect();
-        Entry { offset, row: self.column, column: self.row }
+/// The place of a way among those that are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stored {
+    /// The part.
+    pub part: usize,
+    /// Its number there.
+    pub channel: usize,
+    /// True if it is stored as its opposite, with the element of the column.
+    pub transposed: bool,
+}
+
+impl Pairs {
+    /// The pairs of elements with so many components of which these are coupled, within an element or across, in either order.
+    pub fn new(components: usize, coupled: impl Fn(usize, usize) -> bool) -> Pairs {
+        let lower = (0..components).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let others = lower.filter(|&(i, j)| coupled(i, j) || coupled(j, i));
+        let others = others.flat_map(|(i, j)| [(i, j), (j, i)]);
+        Pairs { components, list: (0..components).map(|i| (i, i)).chain(others).collect() }
     }
 
-    /// True of an entry of an element's own block.
-    pub fn is_own(&self) -> bool {
-        self.offset.iter().all(|o| *o == 0)
+    /// All of them.
+    pub fn list(&self) -> &[(usize, usize)] {
+        &self.list
     }
 
-    /// True of the diagonal.
-    pub fn is_diagonal(&self) -> bool {
-        self.is_own() && self.row == self.column
+    /// Components of an element, which is the number of the diagonal pairs.
+    pub fn components(&self) -> usize {
+        self.components
     }
 
-    fn is_stored(&self) -> bool {
-        leads_on(&self.offset) || (self.is_own() && self.row >= self.column)
+    /// The number of a pair; absent where A is 0.
+    pub fn find(&self, row: usize, column: usize) -> Option<usize> {
+        self.list.iter().position(|pair| *pair == (row, column))
+    }
+
+    /// The number of its transpose.
+    pub fn transposed(&self, pair: usize) -> usize {
+        let c = self.components;
+        if pair < c { pair } else { c + ((pair - c) ^ 1) }
+    }
+
+    /// The same of a number that is known when it runs. What lies behind the pairs is diagonal.
+    pub fn transposed_expr(&self, pair: &Expr) -> Expr {
+        let (first, end) = (self.components as i64, self.list.len() as i64);
+        if end == first {
+            return pair.clone();
+        }
+        let other = pair + 1i64 - ((pair - first) % 2i64) * 2i64;
+        let is_other = pair.ge(Expr::from(first as i32)).and(pair.lt(Expr::from(end as i32)));
+        let last = Expr::from(end as i32 + self.components as i32 - 1);
+        Expr::select(is_other, other, pair.clone()).max(Expr::from(0)).min(last)
     }
 }
 
 impl Pattern {
-    /// The entries of level 0: the elements' own blocks, and couplings.
-    pub fn finest(couplings: &[Coupling], dims: usize, components: usize, coupled: bool) -> Pattern {
-        let pairs = (0..components).flat_map(|i| (0..=i).map(move |j| (i, j)));
-        let pairs = pairs.filter(|(i, j)| i == j || coupled);
-        let own = pairs.map(|(row, column)| Entry { offset: vec![0; dims], row, column });
-        let others =
-            couplings.iter().map(|c| Entry { offset: c.offset.to_vec(), row: c.row, column: c.column });
-        Pattern(own.chain(others).collect::<BTreeSet<Entry>>().into_iter().collect())
+    /// The ways of level 0: to the element itself, and of couplings.
+    pub fn finest(couplings: &[Coupling], dims: usize) -> Pattern {
+        let others = couplings.iter().map(|c| c.offset.to_vec());
+        Pattern(others.chain([vec![0; dims]]).collect::<BTreeSet<Vec<i32>>>().into_iter().collect())
     }
 
-    /// The entries of all coarser levels: those of the next one, and whatever they lead to in turn.
+    /// The ways of all coarser levels: those of the next one, and whatever they lead to in turn.
     pub fn coarse(&self) -> Pattern {
         let mut pattern = self.next();
         loop {
-            let all: BTreeSet<Entry> =
+            let all: BTreeSet<Vec<i32>> =
                 pattern.next().0.into_iter().chain(pattern.0.iter().cloned()).collect();
             if all.len() == pattern.0.len() {
                 return pattern;
@@ -71,104 +97,117 @@ impl Pattern {
         }
     }
 
-    /// The entries of P^T A P.
+    /// The ways of P^T A P.
     fn next(&self) -> Pattern {
-        let dims = self.0.first().map_or(0, |e| e.offset.len());
+        let dims = self.0.first().map_or(0, Vec::len);
         let all = (0..dims).fold(self.full(), |all, dim| coarsened(&all, dim));
-        Pattern(all.into_iter().filter(Entry::is_stored).collect())
+        Pattern(all.into_iter().filter(|way| is_stored(way)).collect())
     }
 
     /// Both of every two.
-    pub fn full(&self) -> Vec<Entry> {
-        let both = self.0.iter().flat_map(|e| [e.clone(), e.transposed()]);
-        both.collect::<BTreeSet<Entry>>().into_iter().collect()
+    pub fn full(&self) -> Vec<Vec<i32>> {
+        let both = self.0.iter().flat_map(|way| [way.clone(), opposite(way)]);
+        both.collect::<BTreeSet<Vec<i32>>>().into_iter().collect()
     }
 
-    /// The entries that are stored.
-    pub fn entries(&self) -> &[Entry] {
+    /// The ways that are stored.
+    pub fn ways(&self) -> &[Vec<i32>] {
         &self.0
     }
 
     /// They, cut into parts of a vector each: a body of straight code computes no more of them.
-    pub fn parts(&self) -> impl Iterator<Item = &[Entry]> {
+    pub fn parts(&self) -> impl Iterator<Item = &[Vec<i32>]> {
         self.0.chunks(PART)
     }
 
-    /// Their number.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The part and channel of an entry, and if it is stored as its transpose, with the element of its column. `None`: 0 everywhere.
-    pub fn find(&self, entry: &Entry) -> Option<(usize, usize, bool)> {
-        let stored = entry.is_stored();
-        let own = if stored { entry.clone() } else { entry.transposed() };
-        self.0.binary_search(&own).ok().map(|i| (i / PART, i % PART, !stored))
+    /// The place of a way. `None`: A is 0 along it.
+    pub fn find(&self, way: &[i32]) -> Option<Stored> {
+        let transposed = !is_stored(way);
+        let own = if transposed { opposite(way) } else { way.to_vec() };
+        let i = self.0.binary_search(&own).ok()?;
+        Some(Stored { part: i / PART, channel: i % PART, transposed })
     }
 
     /// The largest distance along a dim.
     pub fn reach(&self) -> u8 {
-        let all = self.0.iter().flat_map(|e| &e.offset);
+        let all = self.0.iter().flatten();
         all.map(|o| o.unsigned_abs().min(250) as u8).max().unwrap_or(0)
     }
 }
 
+/// True of the way to the element itself.
+pub fn is_own(way: &[i32]) -> bool {
+    way.iter().all(|o| *o == 0)
+}
+
+fn is_stored(way: &[i32]) -> bool {
+    is_own(way) || leads_on(way)
+}
+
+fn opposite(way: &[i32]) -> Vec<i32> {
+    way.iter().map(|o| -o).collect()
+}
+
 /// The terms of P^T A P along one dim: the parent i has child 2 i + a, whose column is child 2 (i + o') + b of the parent i + o', so that
 /// the way between them is o = b + 2 o' - a. For o: all such (a, o', b).
-pub fn ways(o: i32) -> impl Iterator<Item = (i32, i32, i32)> {
+pub fn terms_along(o: i32) -> impl Iterator<Item = (i32, i32, i32)> {
     (-1..=1).flat_map(move |a| {
         (-1..=1).filter_map(move |b| ((o + a - b) % 2 == 0).then_some((a, (o + a - b) / 2, b)))
     })
 }
 
-/// The entries that some make along a dim, ascending.
-pub fn coarsened(entries: &[Entry], dim: usize) -> Vec<Entry> {
-    let of = |e: &Entry| {
-        let e = e.clone();
-        ways(e.offset[dim]).map(move |(_, o, _)| {
-            let mut made = e.clone();
-            made.offset[dim] = o;
+/// The ways that some make along a dim, ascending.
+pub fn coarsened(ways: &[Vec<i32>], dim: usize) -> Vec<Vec<i32>> {
+    let of = |way: &Vec<i32>| {
+        let way = way.clone();
+        terms_along(way[dim]).map(move |(_, o, _)| {
+            let mut made = way.clone();
+            made[dim] = o;
             made
         })
     };
-    entries.iter().flat_map(of).collect::<BTreeSet<Entry>>().into_iter().collect()
+    ways.iter().flat_map(of).collect::<BTreeSet<Vec<i32>>>().into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn scalar(offsets: &[[i32; 2]]) -> Pattern {
-        let entries = offsets.iter().map(|o| Entry { offset: o.to_vec(), row: 0, column: 0 });
-        Pattern(entries.collect::<BTreeSet<Entry>>().into_iter().collect())
+    fn pattern(ways: &[[i32; 2]]) -> Pattern {
+        Pattern(ways.iter().map(|o| o.to_vec()).collect::<BTreeSet<Vec<i32>>>().into_iter().collect())
     }
 
     #[test]
     fn five_points_become_nine_and_stay_so() {
-        let coarse = scalar(&[[0, 0], [1, 0], [0, 1]]).coarse();
-        assert_eq!(coarse, scalar(&[[0, 0], [1, 0], [-1, 1], [0, 1], [1, 1]]));
+        let coarse = pattern(&[[0, 0], [1, 0], [0, 1]]).coarse();
+        assert_eq!(coarse, pattern(&[[0, 0], [1, 0], [-1, 1], [0, 1], [1, 1]]));
         assert_eq!(coarse.next(), coarse);
         assert_eq!(coarse.full().len(), 9);
     }
 
     #[test]
     fn far_couplings_end_at_two() {
-        let coarse = scalar(&[[0, 0], [4, 0]]).coarse();
+        let coarse = pattern(&[[0, 0], [4, 0]]).coarse();
         assert_eq!(coarse.reach(), 3);
-        assert_eq!(scalar(&[[0, 0], [2, 0]]).coarse().reach(), 2);
+        assert_eq!(pattern(&[[0, 0], [2, 0]]).coarse().reach(), 2);
     }
 
     #[test]
-    fn entries_are_found_on_both_sides() {
-        let pattern = scalar(&[[0, 0], [1, 0]]);
-        let entry = |x| Entry { offset: vec![x, 0], row: 0, column: 0 };
-        assert_eq!(pattern.find(&entry(1)), Some((0, 1, false)));
-        assert_eq!(pattern.find(&entry(-1)), Some((0, 1, true)));
-        assert_eq!(pattern.find(&entry(2)), None);
+    fn ways_are_found_on_both_sides() {
+        let pattern = pattern(&[[0, 0], [1, 0]]);
+        let stored = |transposed| Some(Stored { part: 0, channel: 1, transposed });
+        assert_eq!(pattern.find(&[1, 0]), stored(false));
+        assert_eq!(pattern.find(&[-1, 0]), stored(true));
+        assert_eq!(pattern.find(&[2, 0]), None);
+    }
+
+    #[test]
+    fn transposes_stand_side_by_side() {
+        let pairs = Pairs::new(3, |i, j| (i, j) == (0, 2) || (i, j) == (2, 1));
+        assert_eq!(pairs.list(), [(0, 0), (1, 1), (2, 2), (2, 0), (0, 2), (2, 1), (1, 2)]);
+        for (i, &(row, column)) in pairs.list().iter().enumerate() {
+            assert_eq!(pairs.find(column, row), Some(pairs.transposed(i)));
+        }
+        assert_eq!(pairs.find(1, 0), None);
     }
 }

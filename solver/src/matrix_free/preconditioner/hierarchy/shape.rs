@@ -1,6 +1,6 @@
 //! The hierarchy of a space, but for its sizes, and the numbers of its fields.
 
-use crate::matrix_free::preconditioner::hierarchy::pattern::Pattern;
+use crate::matrix_free::preconditioner::hierarchy::pattern::{Pairs, Pattern};
 use crate::problem::grids::additive_levels;
 use serde::{Deserialize, Serialize};
 use sumsq_energy::derive::Couplings;
@@ -9,9 +9,11 @@ use sumsq_energy::model::SpaceId;
 /// The hierarchy of a space, but for its sizes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hierarchy {
-    /// The entries of A on level 0.
+    /// The pairs of components that A couples, on every level.
+    pub pairs: Pairs,
+    /// The ways of A on level 0.
     pub finest: Pattern,
-    /// The entries of A on all others.
+    /// The ways of A on all others.
     pub coarse: Pattern,
     /// Levels from the finest on whose part is one smoothing, added to what the coarser ones give. The others smooth before and after:
     /// V(1,1).
@@ -33,40 +35,49 @@ pub enum Of {
     Correction,
     /// A^-1 on the coarsest level.
     Inverse,
-    /// A part of A on a level, where scalars take part: see [`Pattern::parts`].
+    /// A part of the diagonal pairs of A on a coarser level.
+    Diagonal(usize),
+    /// A part of J^T J on a level, where scalars take part, pair by pair; behind the pairs what D adds to the diagonal ones, as it was when
+    /// these were linearised. See [`Pattern::parts`].
     Matrix(usize),
 }
 
 impl Hierarchy {
-    /// The hierarchy of a space, if stencils couple its elements: of so many dims, with so many scalars per element that residuals may couple.
+    /// The hierarchy of a space, if stencils couple its elements: of so many dims, with so many scalars per element, of which residuals couple
+    /// these pairs within an element.
     pub fn of(
         couplings: &Couplings,
         space: SpaceId,
-        dims: usize,
-        components: usize,
-        coupled: bool,
+        (dims, components): (usize, usize),
+        coupled: &dyn Fn(usize, usize) -> bool,
     ) -> Option<Hierarchy> {
-        let finest = Pattern::finest(couplings.spaces.get(&space)?, dims, components, coupled);
+        let own = couplings.spaces.get(&space)?;
+        let across = |i: usize, j: usize| own.iter().any(|c| (c.row, c.column) == (i, j));
+        let pairs = Pairs::new(components, |i, j| coupled(i, j) || across(i, j));
+        let finest = Pattern::finest(own, dims);
         let coarse = finest.coarse();
-        let additive = additive_levels(dims, components, coupled) as u8;
-        Some(Hierarchy { finest, coarse, additive, elements: couplings.elements })
+        let within = (0..components).any(|i| (0..i).any(|j| coupled(i, j)));
+        let additive = additive_levels(dims, components, within) as u8;
+        Some(Hierarchy { pairs, finest, coarse, additive, elements: couplings.elements })
     }
 
     /// The number of a field, field 0 apart.
     pub fn field(&self, of: Of, level: u8) -> u8 {
+        let parts = self.coarse.parts().count();
         let number = match of {
             Of::Bound => 1,
             Of::Smoother => 2,
             Of::Residual => 3,
             Of::Correction => 4,
             Of::Inverse => 5,
-            Of::Matrix(part) if level == 0 => 6 + self.coarse.parts().count() + part,
-            Of::Matrix(part) => 6 + part,
+            Of::Diagonal(part) => 6 + part,
+            Of::Matrix(part) if level > 0 => 6 + parts + part,
+            Of::Matrix(part) => 6 + 2 * parts + part,
         };
         number as u8
     }
 
-    /// The entries of A on a level.
+    /// The ways of A on a level.
     pub fn pattern(&self, level: u8) -> &Pattern {
         if level == 0 { &self.finest } else { &self.coarse }
     }

@@ -1,5 +1,6 @@
 //! The preconditioners that ship, and which of them an option means.
 
+pub mod aggregation;
 mod block_jacobi;
 mod jacobi;
 mod multigrid;
@@ -18,6 +19,7 @@ fn of(choice: options::Preconditioner, energy: &Energy) -> Arc<dyn Preconditione
         options::Preconditioner::Jacobi => Arc::new(jacobi::Jacobi),
         options::Preconditioner::BlockJacobi => Arc::new(block_jacobi::BlockJacobi),
         options::Preconditioner::Multigrid => Arc::new(multigrid::Multigrid),
+        options::Preconditioner::Aggregation => Arc::new(aggregation::Aggregation),
     }
 }
 

@@ -3,11 +3,10 @@
 
 use crate::matrix_free::draft::Draft;
 use crate::matrix_free::preconditioner::diagonal::Block;
-use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin};
+use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin, smoother};
 use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
-use crate::matrix_free::stop::{self, Progress, Rule};
 use crate::problem::grids;
 use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, ScalarType};
@@ -61,8 +60,8 @@ impl Preconditioner for Multigrid {
 
     fn stages(&self, when: When) -> u8 {
         match when {
-            When::Linearised => 0,
-            When::Damped => 4,
+            When::Linearised => 3,
+            When::Damped => 2,
             When::Iteration => 6,
         }
     }
@@ -73,10 +72,11 @@ impl Preconditioner for Multigrid {
             // What serves the coarser levels is built for the first of them.
             let coarse = finest.next();
             match (when, stage) {
-                (When::Damped, 0) => galerkin::finest(m, finest),
-                (When::Damped, 1) => galerkin::coarsen(finest),
-                (When::Damped, 2) => galerkin::coarsen(coarse),
-                (When::Damped, 3) => galerkin::smoother(coarse),
+                (When::Linearised, 0) => galerkin::finest(m, finest),
+                (When::Linearised, 1) => galerkin::coarsen(finest),
+                (When::Linearised, 2) => galerkin::coarsen(coarse),
+                (When::Damped, 0) => smoother::damped(coarse),
+                (When::Damped, 1) => smoother::smoother(coarse),
                 (When::Iteration, 0) => cycle::restrict_finest(finest),
                 (When::Iteration, 1) if finest.of.additive > 1 => cycle::restrict(coarse),
                 (When::Iteration, 2) => cycle::down(coarse),
@@ -119,8 +119,8 @@ impl Preconditioner for Multigrid {
         own.iter().zip(&e).enumerate().map(value).collect()
     }
 
-    fn rules(&self, of: &Progress) -> Vec<Rule> {
-        stop::rules_by_norm(of)
+    fn goes_by_norm(&self) -> bool {
+        true
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {

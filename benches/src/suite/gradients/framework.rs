@@ -1,4 +1,4 @@
-//! JAX's side: a process that holds the inputs, and runs when it is told to (`peers/jax/gradients.py`).
+//! The side of a framework: a process that holds the inputs, and runs when it is told to (`peers/jax/gradients.py`, `peers/torch/gradients.py`).
 
 use crate::suite::{THREADS, root};
 use std::error::Error;
@@ -9,8 +9,21 @@ use std::time::Duration;
 use sumsq::NamedArray;
 use sumsq_examples::io::npz;
 
+/// A framework that is compared with.
+pub struct Framework {
+    /// Its name.
+    pub name: &'static str,
+    /// Its folder in `benches/peers`, and below that of build artifacts that of its Python environment.
+    folder: &'static str,
+}
+
+/// All of them.
+pub const FRAMEWORKS: [Framework; 2] =
+    [Framework { name: "JAX", folder: "jax" }, Framework { name: "PyTorch", folder: "torch" }];
+
 /// The process.
-pub struct Jax {
+pub struct Process {
+    name: &'static str,
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
@@ -21,40 +34,42 @@ pub struct Jax {
 
 type Failed = Box<dyn Error>;
 
-impl Jax {
+impl Framework {
     /// The process for a case with these inputs; in words why there is none.
     ///
     /// # Errors
     /// A process that does not start or ends early; what cannot be written.
-    pub fn start(name: &str, inputs: &[NamedArray]) -> Result<Result<Jax, String>, Failed> {
+    pub fn start(&self, case: &str, inputs: &[NamedArray]) -> Result<Result<Process, String>, Failed> {
         let own = std::env::current_exe()?;
-        let python = own.ancestors().nth(2).unwrap_or(&own).join("peers/jax/bin/python");
+        let peers = own.ancestors().nth(2).unwrap_or(&own).join("peers");
+        let python = peers.join(self.folder).join("bin/python");
         if !python.is_file() {
             return Ok(Err(format!("{} is missing: run `cargo xtask setup --peers`", python.display())));
         }
         let folder = tempfile::tempdir()?;
         let arrays: PathBuf = folder.path().join("inputs.npz");
         npz::write(&arrays, inputs)?;
+        let script = root().join("benches/peers").join(self.folder).join("gradients.py");
         let mut command = Command::new(python);
-        command
-            .arg(root().join("benches/peers/jax/gradients.py"))
-            .arg(name)
-            .arg(arrays)
-            .arg(THREADS.to_string());
+        command.arg(script).arg(case).arg(arrays).arg(THREADS.to_string());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let name = self.name;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("JAX has no pipes".into());
+            return Err(format!("{name} has no pipes").into());
         };
-        let mut jax = Jax { child, to, from: BufReader::new(from), folder, compiled: 0.0 };
-        let line = jax.line()?;
-        jax.compiled = line.strip_prefix("ready ").ok_or_else(|| format!("JAX said {line}"))?.parse()?;
-        Ok(Ok(jax))
+        let mut process = Process { name, child, to, from: BufReader::new(from), folder, compiled: 0.0 };
+        let line = process.line()?;
+        process.compiled =
+            line.strip_prefix("ready ").ok_or_else(|| format!("{name} said {line}"))?.parse()?;
+        Ok(Ok(process))
     }
+}
 
+impl Process {
     fn line(&mut self) -> Result<String, Failed> {
         let mut line = String::new();
         if self.from.read_line(&mut line)? == 0 {
-            return Err(format!("JAX ended: {}", self.child.wait()?).into());
+            return Err(format!("{} ended: {}", self.name, self.child.wait()?).into());
         }
         Ok(line.trim().to_string())
     }
@@ -80,7 +95,7 @@ impl Jax {
     }
 }
 
-impl Drop for Jax {
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended by itself.
         drop(self.child.kill());

@@ -1,0 +1,282 @@
+//! Level 0: A of the numbers that generated code gives, and near-null candidates of it.
+
+use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Pattern, add_blocks};
+use crate::matrix_free::preconditioner::aggregates::level::invert;
+use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
+use crate::matrix_free::preconditioner::aggregates::sources::Sources;
+use crate::matrix_free::preconditioner::hierarchy::shape::{coordinates_of, number_of};
+use crate::matrix_free::skeleton::packed;
+use crate::problem::aggregates::Candidate;
+use crate::problem::data::GraphData;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use sumsq_codegen::runtime::Pool;
+use sumsq_energy::derive::PairCoupling;
+use sumsq_energy::model::Graph;
+
+/// Channel, row and column of an entry.
+type Channel = (usize, usize, usize);
+
+/// A pair of slots of a graph, with what its hyperedges give.
+struct Pair {
+    /// The graph, by its place among those of the sources.
+    graph: usize,
+    /// Channels of its couplings.
+    channels: usize,
+    /// Its entries.
+    entries: Vec<Channel>,
+}
+
+/// A block that a hyperedge adds to a row of A.
+#[derive(Clone, Copy)]
+struct Share {
+    pair: u16,
+    transposed: bool,
+    edge: u32,
+    /// Its place among the blocks of A.
+    place: u32,
+}
+
+/// The structure of A on level 0.
+pub struct Finest {
+    components: usize,
+    extents: Vec<i32>,
+    pattern: Arc<Pattern>,
+    /// Per offset of the stencil its entries.
+    offsets: Vec<(Vec<i32>, Vec<Channel>)>,
+    stencil_channels: usize,
+    pairs: Vec<Pair>,
+    /// Per row, the blocks that hyperedges add to it: where they begin, and all of them.
+    starts: Vec<usize>,
+    shares: Vec<Share>,
+}
+
+/// The numbers of level 0, by element, channels innermost.
+pub struct Numbers {
+    /// The kept entries of the diagonal blocks of J^T J.
+    pub blocks: Vec<f64>,
+    /// True of scalars that take part.
+    pub active: Vec<bool>,
+    /// D.
+    pub damping: Vec<f64>,
+    /// The couplings of stencils.
+    pub stencil: Vec<f64>,
+    /// Those of every graph of the sources, by hyperedge.
+    pub pairs: Vec<Vec<f64>>,
+    /// The unknowns.
+    pub x: Vec<f64>,
+    /// The given displacements.
+    pub given: Vec<f64>,
+}
+
+impl Finest {
+    /// The structure for these sizes.
+    pub fn new(sources: &Sources, extents: Vec<i32>, graphs: &[(&Graph, &GraphData)]) -> Finest {
+        let elements = extents.iter().product::<i32>() as usize;
+        let mut offsets: BTreeMap<Vec<i32>, Vec<Channel>> = BTreeMap::new();
+        for (channel, e) in sources.stencil.iter().enumerate() {
+            offsets.entry(e.offset.clone()).or_default().push((channel, e.row, e.column));
+        }
+        let (mut pairs, mut met) = (vec![], vec![vec![]; elements]);
+        for (n, of_graph) in sources.pairs.iter().enumerate() {
+            for (slots, entries) in by_slots(&of_graph.entries) {
+                let (graph, data) = graphs[n];
+                for edge in 0..data.edges {
+                    let at = |slot| element_at(graph, data, slot, edge, &extents);
+                    let (Some(a), Some(b)) = (at(slots.0), at(slots.1)) else { continue };
+                    if a != b {
+                        met[a].push((pairs.len() as u16, false, edge as u32, b as u32));
+                        met[b].push((pairs.len() as u16, true, edge as u32, a as u32));
+                    }
+                }
+                pairs.push(Pair { graph: n, channels: of_graph.channels, entries });
+            }
+        }
+        let mut of = Finest {
+            components: sources.components(),
+            extents,
+            pattern: Arc::default(),
+            offsets: offsets.into_iter().collect(),
+            stencil_channels: sources.stencil.len(),
+            pairs,
+            starts: vec![0],
+            shares: vec![],
+        };
+        let row = |e: usize| {
+            let beside = of.offsets.iter().flat_map(|(offset, _)| of.beside(e, offset));
+            let others = beside.flatten().chain(met[e].iter().map(|m| m.3 as usize));
+            std::iter::once(e).chain(others).map(|f| f as u32).collect()
+        };
+        let pattern = Pattern::new((0..elements).map(row));
+        for (e, met) in met.iter().enumerate() {
+            of.shares.extend(met.iter().filter_map(|&(pair, transposed, edge, other)| {
+                pattern.place(e, other).map(|place| Share { pair, transposed, edge, place: place as u32 })
+            }));
+            of.starts.push(of.shares.len());
+        }
+        of.pattern = Arc::new(pattern);
+        of
+    }
+
+    /// The elements before and behind an element by an offset, where they are in the domain.
+    fn beside(&self, e: usize, offset: &[i32]) -> [Option<usize>; 2] {
+        let at = coordinates_of(e as i32, &self.extents);
+        [1, -1].map(|sign| {
+            let there: Vec<i32> = at.iter().zip(offset).map(|(x, o)| x + sign * o).collect();
+            number_of(&there, &self.extents)
+        })
+    }
+
+    /// The pattern of A.
+    pub fn pattern(&self) -> Arc<Pattern> {
+        self.pattern.clone()
+    }
+
+    /// Elements.
+    pub fn elements(&self) -> usize {
+        self.pattern.rows()
+    }
+
+    /// Extents of the space.
+    pub fn extents(&self) -> &[i32] {
+        &self.extents
+    }
+
+    /// Bytes of its lists.
+    pub fn bytes(&self) -> usize {
+        self.starts.len() * size_of::<usize>() + self.shares.len() * size_of::<Share>()
+    }
+
+    /// Makes `a` J^T J between scalars that take part; `kept` gives the place of an entry among the kept ones of a diagonal block.
+    pub fn undamped(&self, pool: &Pool, of: &Numbers, kept: &[Option<usize>], a: &mut Blocks) {
+        let c = self.components;
+        a.clear(self.pattern.clone(), c, c);
+        let on = |e: usize, i: usize| of.active[e * c + i];
+        let width = of.blocks.len() / self.elements();
+        each_ragged(pool, &mut a.values, &self.pattern.starts, c * c, |e, row| {
+            let first = self.pattern.starts[e];
+            let mut add = |place: usize, i: usize, j: usize, value: f64| {
+                let f = self.pattern.columns[place] as usize;
+                if on(e, i) && on(f, j) {
+                    row[(place - first) * c * c + i * c + j] += value;
+                }
+            };
+            let place =
+                |f: usize| self.pattern.place(e, f as u32).expect("the pattern has all that is coupled");
+            let own = place(e);
+            for (i, j) in (0..c).flat_map(|i| (0..c).map(move |j| (i, j))) {
+                if let Some(k) = kept[packed(i, j)] {
+                    add(own, i, j, of.blocks[e * width + k]);
+                }
+            }
+            for (offset, entries) in &self.offsets {
+                let [behind, before] = self.beside(e, offset);
+                for &(channel, i, j) in entries {
+                    let value = |at: usize| of.stencil[at * self.stencil_channels + channel];
+                    behind.into_iter().for_each(|f| add(place(f), i, j, value(e)));
+                    before.into_iter().for_each(|f| add(place(f), j, i, value(f)));
+                }
+            }
+            for share in &self.shares[self.starts[e]..self.starts[e + 1]] {
+                let pair = &self.pairs[usize::from(share.pair)];
+                let numbers = &of.pairs[pair.graph];
+                for &(channel, i, j) in &pair.entries {
+                    let value = numbers[share.edge as usize * pair.channels + channel];
+                    let (i, j) = if share.transposed { (j, i) } else { (i, j) };
+                    add(share.place as usize, i, j, value);
+                }
+            }
+        });
+    }
+
+    /// Adds D to the diagonal.
+    pub fn damp(&self, pool: &Pool, of: &Numbers, a: &mut Blocks) {
+        let c = self.components;
+        let pattern = self.pattern.clone();
+        each_ragged(pool, &mut a.values, &pattern.starts, c * c, |e, row| {
+            let Some(place) = pattern.place(e, e as u32) else { return };
+            let own = &mut row[(place - pattern.starts[e]) * c * c..][..c * c];
+            for i in 0..c {
+                own[i * c + i] += of.damping[e * c + i];
+            }
+        });
+    }
+
+    /// The candidates, of J^T J: per scalar a number for each.
+    pub fn candidates(&self, pool: &Pool, sources: &Sources, of: &Numbers, a: &Blocks) -> Vec<f64> {
+        let (c, k) = (self.components, sources.candidates.len());
+        let mean = |component: usize| {
+            let own = (component..of.x.len()).step_by(c).filter(|&i| of.active[i]);
+            own.clone().map(|i| of.x[i]).sum::<f64>() / own.count().max(1) as f64
+        };
+        let means: Vec<f64> = (0..c).map(mean).collect();
+        let given = of.given.len() / self.elements();
+        let mut all = vec![0.0; of.x.len() * k];
+        each(pool, &mut all, c * k, |e, b| {
+            let value = |i: usize| of.x[e * c + i] - means[i];
+            for (n, candidate) in sources.candidates.iter().enumerate() {
+                match *candidate {
+                    Candidate::Constant(i) => b[i * k + n] = 1.0,
+                    Candidate::Turn(i, j) => (b[i * k + n], b[j * k + n]) = (-value(j), value(i)),
+                    Candidate::Given { component, count, channel } => {
+                        let own = &of.given[e * given + channel..][..count];
+                        own.iter().enumerate().for_each(|(i, v)| b[(component + i) * k + n] = *v);
+                    }
+                }
+            }
+            let off = (0..c).filter(|&i| !of.active[e * c + i]);
+            off.for_each(|i| b[i * k..(i + 1) * k].fill(0.0));
+        });
+        if !sources.spread.contains(&false) {
+            return all;
+        }
+        let held = all.clone();
+        each(pool, &mut all, c * k, |e, b| self.complete(&sources.spread, a, e, &held, b));
+        all
+    }
+
+    /// Makes the local components of the candidates at an element minimise the energy with the spread ones held.
+    fn complete(&self, spread: &[bool], a: &Blocks, e: usize, held: &[f64], b: &mut [f64]) {
+        let (c, size) = (self.components, b.len());
+        let k = size / c;
+        let local: Vec<usize> = (0..c).filter(|&i| !spread[i]).collect();
+        let mut force = vec![0.0; size];
+        for (f, block) in a.row(e) {
+            add_blocks(block, &held[f as usize * size..][..size], k, &mut force);
+        }
+        let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
+        let n = local.len();
+        let block: Vec<f64> =
+            local.iter().flat_map(|&i| local.iter().map(move |&j| own[i * c + j])).collect();
+        let mut inverse = vec![0.0; n * n];
+        invert(&block, n, &mut inverse);
+        for (i, &row) in local.iter().enumerate() {
+            for n_th in 0..k {
+                let terms = local
+                    .iter()
+                    .enumerate()
+                    .map(|(j, &column)| inverse[i * n + j] * force[column * k + n_th]);
+                b[row * k + n_th] = -terms.sum::<f64>();
+            }
+        }
+    }
+}
+
+/// The entries of a graph, by pair of slots.
+fn by_slots(entries: &[(usize, PairCoupling)]) -> BTreeMap<(u16, u16), Vec<Channel>> {
+    let mut all: BTreeMap<(u16, u16), Vec<Channel>> = BTreeMap::new();
+    for (channel, c) in entries {
+        all.entry(c.slots).or_default().push((*channel, c.row, c.column));
+    }
+    all
+}
+
+/// The element at a slot of a hyperedge, if it is in the domain.
+fn element_at(graph: &Graph, data: &GraphData, slot: u16, edge: usize, extents: &[i32]) -> Option<usize> {
+    let (vertex, offset) = graph.vertex_of(slot);
+    let element = data.vertices[usize::from(vertex)][edge];
+    let Some(offset) = offset else { return Some(element as usize) };
+    let at = coordinates_of(element as i32, extents);
+    let there: Vec<i32> = at.iter().zip(offset).map(|(x, o)| x + o).collect();
+    number_of(&there, extents)
+}

@@ -1,0 +1,104 @@
+//! The machine that `Backend::Auto` comes to: a GPU where there is one that can be opened and the counted work pays for starting it, else the CPU
+//! with the reason.
+
+use crate::error::SolveError;
+use crate::problem::options::{Backend, CompileOptions, Preconditioner};
+use crate::problem::overrides::Overrides;
+use sumsq_codegen::runtime::cuda::Device;
+use sumsq_codegen::{Level, Target};
+use sumsq_energy::derive::count_ops;
+use sumsq_energy::model::{Domain, Energy};
+
+/// Operations and reads of all residuals together from which on a GPU is worth the second that its start takes. To be decided by hardware: what
+/// is known is that 512 x 512 pixels of image warping (25 million) take the CPU seconds. `run bench` has the figures of both.
+const PAYS: u64 = 10_000_000;
+
+/// Hyperedges of a graph for each element of its first vertex's space, as meshes have them: their number is not among the sizes.
+const EDGES: u64 = 6;
+
+impl CompileOptions {
+    /// The machine that code for an energy is to run on, and why it is the CPU where that was left open.
+    pub(super) fn machine_for(&self, energy: &Energy) -> Result<(Target, Option<String>), SolveError> {
+        if self.backend != Backend::Auto {
+            return Ok((self.machine()?, None));
+        }
+        match self.gpu_for(energy) {
+            Ok(target) => Ok((target, None)),
+            Err(why) => Ok((self.target.target()?, Some(why))),
+        }
+    }
+
+    /// The GPU for an energy, or the reason against it. No driver is loaded for what would not pay.
+    fn gpu_for(&self, energy: &Energy) -> Result<Target, String> {
+        let of_cpu = self.preconditioner == Preconditioner::Aggregation;
+        if of_cpu || self.target != Level::Native || self.choices != Overrides::default() {
+            return Err("options of a CPU are given".into());
+        }
+        let sizes = self.sizes.as_deref().ok_or("sizes are not known when code is made")?;
+        let work = work(energy, sizes);
+        if work < PAYS {
+            let work = work as f64 / 1e6;
+            return Err(format!(
+                "{work:.1} million operations in all residuals would not pay for starting a GPU"
+            ));
+        }
+        let machine = || -> Result<Target, SolveError> {
+            let target = CompileOptions { backend: Backend::Cuda, ..self.clone() }.machine()?;
+            // Another process may have it to itself.
+            Device::shared(self.device)?;
+            Ok(target)
+        };
+        machine().map_err(|error| error.to_string())
+    }
+}
+
+/// Operations and reads of all residual instances.
+fn work(energy: &Energy, sizes: &[usize]) -> u64 {
+    let elements = |space: usize| -> u64 {
+        let of = |d: &sumsq_energy::model::DimId| {
+            let given = sizes.get(d.index()).copied().unwrap_or(0);
+            energy.dims[d.index()].fixed.map_or(given as u64, |n| n as u64)
+        };
+        energy.spaces[space].iter().map(of).fold(1, u64::saturating_mul)
+    };
+    let of = |domain: Domain| match domain {
+        Domain::Space(s) => elements(s.index()),
+        Domain::Graph(g) => {
+            let vertices = &energy.graphs[g.index()].vertices;
+            vertices.first().map_or(0, |v| EDGES.saturating_mul(elements(v.space.index())))
+        }
+    };
+    let each = energy.residuals.iter().map(|r| {
+        let count = count_ops(&energy.dag, &[r.value]);
+        of(r.domain).saturating_mul((count.weight() + count.loads).into())
+    });
+    each.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_has_its_reasons() {
+        let text = "local W, H = Dim('W', 0), Dim('H', 1)
+            local X = Unknown('X', opt_float, {W,H}, 0)
+            Energy(X(0,0) - 1, X(0,0) - X(1,0))";
+        let energy = Energy::from_text("energy.t", text).unwrap();
+        // A read and a sum, and two reads and a sum.
+        assert_eq!((work(&energy, &[10, 10]), work(&energy, &[0, 10])), (500, 0));
+        let why = |options: CompileOptions| {
+            let (target, why) = options.machine_for(&energy).unwrap();
+            assert!(target.gpu.is_none());
+            why
+        };
+        let of =
+            |sizes: &[usize]| CompileOptions { sizes: Some(sizes.to_vec()), ..CompileOptions::default() };
+        assert_eq!(why(CompileOptions::default()).unwrap(), "sizes are not known when code is made");
+        assert_eq!(why(CompileOptions { backend: Backend::Cpu, ..of(&[4000, 4000]) }), None);
+        let level = CompileOptions { target: Level::X86V2, ..of(&[4000, 4000]) };
+        assert_eq!(why(level).unwrap(), "options of a CPU are given");
+        let small = "0.0 million operations in all residuals would not pay for starting a GPU";
+        assert_eq!(why(of(&[10, 10])).unwrap(), small);
+    }
+}
