@@ -182,7 +182,8 @@ fn shown(name: &str, photograph: &Picture) -> Result<(Picture, Picture), Box<dyn
             let before = if name == "demosaic_ahd" { "demosaic_bilinear" } else { "demosaic_ahd" };
             let mosaic = patterns();
             let picture = |name: &str| -> Result<Picture, Box<dyn Error>> {
-                let params: &[(&str, &str)] = if name == "demosaic_learned" { &[("filters", "9")] } else { &[] };
+                let params: &[(&str, &str)] =
+                    if name == "demosaic_learned" { &[("filters", "9")] } else { &[] };
                 let (prepared, outputs) = run(name, params, std::slice::from_ref(&mosaic), 8)?;
                 let made_of = prepared.algorithm.shown(&outputs, Some(&mosaic))?;
                 Ok(made(2 * made_of.width, 2 * made_of.height, |x, y, c| sample(&made_of, x / 2, y / 2, c)))

@@ -1,6 +1,8 @@
 //! A burst of raw frames, small: its energy is certified, and picture and homographies come nearer to the truth.
 
-use sumsq_examples::demos::burst_demosaicking::{Burst, Reconstruction, WEIGHT, align, certified, reconstruct};
+use sumsq_examples::demos::burst_demosaicking::{
+    Burst, Reconstruction, WEIGHT, align, certified, reconstruct, solve_options,
+};
 
 fn burst() -> Burst {
     let path = sumsq_tests::workspace_root().join("data/pipelines/seeding.jpg");
@@ -16,7 +18,9 @@ fn picture_and_homographies_are_found() {
     assert!(aligned < 0.5, "{aligned}");
     let start = Reconstruction { picture: burst.demosaicked(0), homographies };
     let mut energies = vec![];
-    let (end, report) = reconstruct(&burst, &start, WEIGHT, &mut |step| energies.push(step.energy)).unwrap();
+    let (end, report) =
+        reconstruct(&burst, &start, WEIGHT, &solve_options(), &mut |step| energies.push(step.energy))
+            .unwrap();
     assert!(report.energy_final < 0.3 * report.energy_initial, "{report}");
     assert_eq!(energies.len(), report.iterations.len());
     let corners = burst.corners(&end.homographies);

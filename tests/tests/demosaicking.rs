@@ -27,8 +27,12 @@ fn trained_filters_do_better_than_ahd() {
 
 #[test]
 fn training_is_certified_and_lowers_the_error() {
-    let pieces: Vec<(Scene, f64)> =
-        [Set::pieces(&moire(20, 64)), Set::pieces(&field())].into_iter().flatten().take(4).map(|s| (s, 1e-3)).collect();
+    let pieces: Vec<(Scene, f64)> = [Set::pieces(&moire(20, 64)), Set::pieces(&field())]
+        .into_iter()
+        .flatten()
+        .take(4)
+        .map(|s| (s, 1e-3))
+        .collect();
     let set = Set::of(&pieces).unwrap();
     let start = Filters::directions();
     let energy = energy(2).unwrap();
@@ -41,7 +45,8 @@ fn training_is_certified_and_lowers_the_error() {
     let sizes: Vec<(&str, &[i32])> = sizes.iter().map(|(n, s)| (*n, s.as_slice())).collect();
     let options = CompileOptions { precision: Precision::F32, threads: Some(2), ..CompileOptions::default() };
     let solver = energy.compile(&options, &sizes).unwrap();
-    let options = SolveOptions { iterations: Some(4), linear_iterations: Some(20), ..SolveOptions::default() };
+    let options =
+        SolveOptions { iterations: Some(4), linear_iterations: Some(20), ..SolveOptions::default() };
     let report = solver.solve(&set.with(&buffers), &mut [], &options).unwrap();
     assert!(set.psnr(report.energy_final) > set.psnr(report.energy_initial) + 0.3, "{report}");
     let trained = Filters::of(2, &buffers);

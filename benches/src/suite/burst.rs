@@ -6,7 +6,7 @@ use crate::report::Report;
 use std::error::Error;
 use std::time::Instant;
 use sumsq_examples::demos::burst_demosaicking::{
-    Burst, Reconstruction, WEIGHT, align, by_ahd, reconstruct, reconstruct_by_adam,
+    Burst, Reconstruction, WEIGHT, align, by_ahd, reconstruct, reconstruct_by_adam, solve_options,
 };
 use sumsq_examples::demosaicking::decibels;
 
@@ -39,7 +39,7 @@ pub fn run() -> Result<Report, Failed> {
     let other = burst("optical_flow/frame1.png", [16, 16])?;
     let from = start(&other)?;
     for weight in WEIGHTS {
-        let (end, _) = reconstruct(&other, &from, weight, &mut |_| {})?;
+        let (end, _) = reconstruct(&other, &from, weight, &solve_options(), &mut |_| {})?;
         report.note(format!("flower, weight {weight}: {:.2} dB", psnr(&other, &end.picture)));
     }
 
@@ -67,7 +67,7 @@ pub fn run() -> Result<Report, Failed> {
             reached = Some((passed, step.iteration, products));
         }
     };
-    let (end, solve) = reconstruct(&field, &from, WEIGHT, &mut observe)?;
+    let (end, solve) = reconstruct(&field, &from, WEIGHT, &solve_options(), &mut observe)?;
     report.fact("LM: E", solve.energy_final, "");
     report.fact("LM, with compilation", started.elapsed().as_secs_f64(), "s");
     report.fact("LM, compilation", solve.seconds.compile, "s");

@@ -73,7 +73,12 @@ fn training(pool: &Pool) -> Result<Set, Failed> {
 type Course = Vec<(f64, f64)>;
 
 /// Trains by Levenberg-Marquardt from these filters on.
-fn by_lm(solver: &PipelineSolver, set: &Set, start: &Filters, limit: Duration) -> Result<(Filters, Course), Failed> {
+fn by_lm(
+    solver: &PipelineSolver,
+    set: &Set,
+    start: &Filters,
+    limit: Duration,
+) -> Result<(Filters, Course), Failed> {
     let buffers = start.buffers()?;
     let options = SolveOptions {
         max_time: Some(limit),
@@ -84,7 +89,10 @@ fn by_lm(solver: &PipelineSolver, set: &Set, start: &Filters, limit: Duration) -
     let (mut course, started) = (vec![], Instant::now());
     let mut observe = |step: &Iteration| {
         let point = (started.elapsed().as_secs_f64(), set.psnr(step.energy));
-        println!("  {}: {:.0} s, {:.3} dB, {} products", step.iteration, point.0, point.1, step.linear_iterations);
+        println!(
+            "  {}: {:.0} s, {:.3} dB, {} products",
+            step.iteration, point.0, point.1, step.linear_iterations
+        );
         course.push(point);
         Control::Continue
     };
@@ -94,7 +102,12 @@ fn by_lm(solver: &PipelineSolver, set: &Set, start: &Filters, limit: Duration) -
 }
 
 /// The same by Adam. Responses of edges are larger than taps.
-fn by_adam(solver: &PipelineSolver, set: &Set, start: &Filters, limit: Duration) -> Result<(Filters, Course), Failed> {
+fn by_adam(
+    solver: &PipelineSolver,
+    set: &Set,
+    start: &Filters,
+    limit: Duration,
+) -> Result<(Filters, Course), Failed> {
     let buffers = start.buffers()?;
     let method = FirstOrder::Adam { rate: 1e-3, beta1: 0.9, beta2: 0.99, epsilon: 1e-8 };
     let options = Descent {
@@ -166,27 +179,42 @@ pub fn run() -> Result<Report, Failed> {
             let before = ratios(&Demosaicker::with(start.clone())?, &pool, &tests)?;
             lines.push((format!("{count} filters, untrained"), before));
             let (trained, course) = by_lm(&solver, &set, &start, limit)?;
-            report.note(format!("{count} filters by Levenberg-Marquardt, weighted PSNR of the training by steps: {}", told(&course)));
+            report.note(format!(
+                "{count} filters by Levenberg-Marquardt, weighted PSNR of the training by steps: {}",
+                told(&course)
+            ));
             std::fs::create_dir_all(&folder)?;
             std::fs::write(folder.join(format!("filters_{count}.txt")), trained.text())?;
-            lines.push((format!("{count} filters by LM"), ratios(&Demosaicker::with(trained.clone())?, &pool, &tests)?));
+            lines.push((
+                format!("{count} filters by LM"),
+                ratios(&Demosaicker::with(trained.clone())?, &pool, &tests)?,
+            ));
             if count == 2 {
                 // As long as the other.
                 let (adam, course) = by_adam(&solver, &set, &start, limit)?;
                 report.note(format!("{count} filters by Adam: {}", told(&course)));
-                lines.push((format!("{count} filters by Adam"), ratios(&Demosaicker::with(adam)?, &pool, &tests)?));
+                lines.push((
+                    format!("{count} filters by Adam"),
+                    ratios(&Demosaicker::with(adam)?, &pool, &tests)?,
+                ));
             }
             last = trained;
         } else {
             let text = std::fs::read_to_string(folder.join(format!("filters_{count}.txt")))?;
             last = Filters::parse(count, &text)?;
-            lines.push((format!("{count} filters, as they were"), ratios(&Demosaicker::with(last.clone())?, &pool, &tests)?));
+            lines.push((
+                format!("{count} filters, as they were"),
+                ratios(&Demosaicker::with(last.clone())?, &pool, &tests)?,
+            ));
         }
     }
     report.note(format!("{:<28} {:>12} {:>12} {:>12}", "", "photographs", "patterns", "beside AHD"));
     for (name, (photographs, patterns)) in lines {
         let more = (photographs - ahd.0, patterns - ahd.1);
-        report.note(format!("{name:<28} {photographs:>12.2} {patterns:>12.2} {:>+6.2} {:>+6.2}", more.0, more.1));
+        report.note(format!(
+            "{name:<28} {photographs:>12.2} {patterns:>12.2} {:>+6.2} {:>+6.2}",
+            more.0, more.1
+        ));
     }
     Ok(report)
 }

@@ -46,4 +46,6 @@ mod updates;
 
 pub use adjoints::{Adjoints, Memory, propagate_adjoints, propagate_adjoints_within, propagate_squares};
 pub use schedule::schedule;
+pub use split::as_inputs;
+pub(crate) use split::pruned;
 pub use tangents::{Tangents, propagate_tangents};

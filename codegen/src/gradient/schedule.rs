@@ -191,7 +191,12 @@ impl Maker<'_> {
     }
 
     fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
-        let Some((&first, &last)) = pure.first().zip(pure.last()) else { return };
+        let Some((&first, &last)) = pure.first().zip(pure.last()) else {
+            for (k, u) in k.checked_sub(1).zip(update) {
+                written_out(u).for_each(|r| _ = self.schedule.update(&f.name, k).unroll(&r.name));
+            }
+            return;
+        };
         let lanes = lanes(f);
         let points = pure.iter().fold(1i64, |a, d| a.saturating_mul(sizes[*d]));
         let name = |d: usize| &**f.vars[d].name();
@@ -228,7 +233,7 @@ fn elements(sizes: &[i64]) -> i64 {
 
 /// The loops of an update, from the innermost out, whose iterations are few and known: written out, they share loads, one element
 /// in a register and one test of the border.
-fn written_out(u: &Update) -> impl Iterator<Item = &RVar> {
+pub(super) fn written_out(u: &Update) -> impl Iterator<Item = &RVar> {
     let mut n = 1;
     u.rdom.vars.iter().take_while(move |r| {
         let extent = r.extent.as_int().filter(|n| (1..=FEW_ITERATIONS).contains(n));

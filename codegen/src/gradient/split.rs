@@ -65,13 +65,7 @@ impl Adjoints {
         let mut backward = p.clone();
         backward.name = format!("{}_backward", p.name);
         backward.outputs = self.wrt.iter().filter_map(|n| self.of(n)).map(|d| output(p, d)).collect();
-        for f in saved {
-            let mut input = Input::strided(f.name.clone(), &f.types(), f.vars.len());
-            input.value_range = value_range(p, f);
-            backward.funcs.shift_remove(&f.name);
-            backward.stored.shift_remove(&f.name);
-            backward.input(input);
-        }
+        as_inputs(&mut backward, &saved.iter().map(|f| &*f.name).collect::<Vec<_>>());
         let backward = pruned(backward);
         let has = |name: &Name| {
             backward.inputs.contains_key(name) || backward.outputs.iter().any(|o| o.func == *name)
@@ -87,6 +81,21 @@ impl Adjoints {
             }
         }
         Ok(backward)
+    }
+}
+
+/// Makes inputs of Funcs of `p`, whose values whoever runs it then gives. Integers keep the bounds that follow from their definitions, where coordinates
+/// are made of them.
+pub fn as_inputs(p: &mut Pipeline, funcs: &[&str]) {
+    let input = |f: &Func| Input {
+        value_range: value_range(p, f),
+        ..Input::strided(f.name.clone(), &f.types(), f.vars.len())
+    };
+    let inputs: Vec<Input> = funcs.iter().filter_map(|name| p.funcs.get(*name)).map(input).collect();
+    for input in inputs {
+        p.funcs.shift_remove(&input.name);
+        p.stored.shift_remove(&input.name);
+        p.input(input);
     }
 }
 
@@ -113,7 +122,7 @@ fn value_range(p: &Pipeline, f: &Func) -> Option<(Expr, Expr)> {
 }
 
 /// `p` without the Funcs, inputs and parameters that its outputs do not need.
-fn pruned(mut p: Pipeline) -> Pipeline {
+pub(crate) fn pruned(mut p: Pipeline) -> Pipeline {
     let needed: FxHashSet<Name> =
         consumers_first(&p, p.outputs.iter().map(|o| o.func.clone())).into_iter().collect();
     p.funcs.retain(|name, _| needed.contains(name));

@@ -13,7 +13,7 @@ use crate::analysis::evaluate::evaluate;
 use crate::expr::Name;
 use crate::expr::walk::variables;
 use crate::func::{Func, Update};
-use crate::gradient::schedule::{Maker, lanes};
+use crate::gradient::schedule::{Maker, lanes, written_out};
 use crate::schedule::{LoopLevel, Memory, StageId, Tail};
 
 /// Iterations from which on a loop is worth vectors of partial sums.
@@ -56,7 +56,8 @@ impl Maker<'_> {
             _ = update.parallel(rows);
         }
         _ = self.schedule.func(&partial).compute_root().vectorize(first, lanes, Tail::Auto).parallel("copy");
-        _ = self.schedule.update(&partial, 0).parallel("copy");
+        let update = self.schedule.update(&partial, 0).parallel("copy");
+        _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
     }
 
     /// Schedules update `k - 1` of `f`, a sum that commutes, over elements of these sizes. `pure` are the dimensions that run over
@@ -84,7 +85,8 @@ impl Maker<'_> {
         let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
         let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
         let order: Vec<&str> = order.iter().map(|s| &**s).collect();
-        _ = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
+        let update = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
+        _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
     }
 
     /// The sums of a strip, whose loops these are, in registers: in vectors along the first loop.

@@ -1,6 +1,7 @@
 //! Targets of differentiation, and their adjoint Funcs: the sum of terms that its readers add.
 
 use crate::analysis::algebra::Interval;
+use crate::expr::walk::uses_var;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Var};
 use crate::types::ScalarType;
@@ -42,6 +43,54 @@ pub(super) struct Term {
     pub term: Expr,
 }
 
+/// Updates up to which those over the same iterations become one.
+const JOINED: usize = 25;
+
+/// Terms of one update, summed up by element.
+struct Sums {
+    /// The first of them.
+    of: Term,
+    values: Vec<Option<Expr>>,
+}
+
+impl Sums {
+    /// Do both scatter in the same iterations, apart only along dimensions in which they do? So no border is chosen by a loop.
+    fn joins(&self, other: &Sums) -> bool {
+        let (a, b) = (&self.of, &other.of);
+        let moves =
+            |at: &Option<Expr>| at.as_ref().is_some_and(|e| a.loops.iter().any(|r| uses_var(e, &r.name)));
+        let mut pairs = a.at.iter().zip(&b.at);
+        a.loops == b.loops
+            && a.predicate == b.predicate
+            && a.at.iter().any(moves)
+            && pairs.all(|(a, b)| a == b || moves(a) && moves(b))
+    }
+
+    /// One update for all, with a loop over them inside. Written out, it computes once what they share.
+    fn joined(all: Vec<Sums>, vars: &[Var]) -> Sums {
+        let mut tap = String::from("tap");
+        while vars.iter().any(|v| **v.name() == *tap) || all[0].of.loops.iter().any(|r| *r.name == *tap) {
+            tap.push('_');
+        }
+        let which = Expr::var(tap.as_str());
+        let choose = |of: Vec<Expr>| match of.iter().all(|e| *e == of[0]) {
+            true => of[0].clone(),
+            false => Expr::mux(&which, of),
+        };
+        let at = (0..vars.len())
+            .map(|d| all.iter().map(|s| s.of.at[d].clone()).collect::<Option<_>>().map(choose));
+        let value = |k: usize| {
+            let known = all.iter().find_map(|s| s.values[k].as_ref())?;
+            let zero = Expr::constant(known.ty(), 0.0);
+            Some(choose(all.iter().map(|s| s.values[k].clone().unwrap_or_else(|| zero.clone())).collect()))
+        };
+        let (at, values) = (at.collect(), (0..all[0].values.len()).map(value).collect());
+        let loops = [RVar { name: tap.as_str().into(), min: 0.into(), extent: (all.len() as i32).into() }];
+        let loops = loops.into_iter().chain(all[0].of.loops.clone()).collect();
+        Sums { of: Term { at, loops, ..all[0].of.clone() }, values }
+    }
+}
+
 /// A Func that holds adjoints: one element for each float element of what it belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Adjoint {
@@ -78,9 +127,9 @@ impl Adjoint {
         Adjoint { func: Func::new(name, &self.func.vars, values.collect()), elements: self.elements.clone() }
     }
 
-    /// Adds terms: those without loops, in place, to the pure definition, the others as updates, one for all that run together.
+    /// Adds terms: those without loops, in place, to the pure definition, the others as updates, one for all that run over the same iterations.
     pub(super) fn add(&mut self, terms: Vec<Term>) {
-        let mut updates: Vec<(Term, Vec<Option<Expr>>)> = vec![];
+        let mut updates: Vec<Sums> = vec![];
         for t in terms {
             let Some(element) = self.elements.get(t.value).copied().flatten() else { continue };
             if t.loops.is_empty() && t.at.iter().all(Option::is_none) {
@@ -89,30 +138,42 @@ impl Adjoint {
                 continue;
             }
             let together = |o: &Term| o.at == t.at && o.loops == t.loops && o.predicate == t.predicate;
-            let at = match updates.iter().position(|(o, _)| together(o)) {
+            let at = match updates.iter().position(|s| together(&s.of)) {
                 Some(at) => at,
                 None => {
-                    updates.push((t.clone(), vec![None; self.func.values.len()]));
+                    updates.push(Sums { of: t.clone(), values: vec![None; self.func.values.len()] });
                     updates.len() - 1
                 }
             };
-            let sum = &mut updates[at].1[element];
+            let sum = &mut updates[at].values[element];
             *sum = Some(match sum.take() {
                 Some(sum) => sum + t.term,
                 None => t.term,
             });
         }
-        for (t, sums) in updates {
-            let own = self.func.vars.iter().map(Var::expr);
-            let args: Vec<Expr> = t.at.into_iter().zip(own).map(|(a, own)| a.unwrap_or(own)).collect();
-            let values = sums.into_iter().enumerate().map(|(k, sum)| {
-                let old = self.func.at(&args, k);
-                sum.map_or(old.clone(), |sum| old + sum)
-            });
-            let values = values.collect();
-            let rdom = RDom { vars: t.loops, predicate: t.predicate };
-            self.func = self.func.clone().update(args, values, rdom);
+        let mut groups: Vec<Vec<Sums>> = vec![];
+        for s in updates {
+            match groups.iter_mut().find(|g| g.len() < JOINED && g[0].joins(&s)) {
+                Some(group) => group.push(s),
+                None => groups.push(vec![s]),
+            }
         }
+        for mut group in groups {
+            let last = if group.len() == 1 { group.pop() } else { None };
+            self.update(last.unwrap_or_else(|| Sums::joined(group, &self.func.vars)));
+        }
+    }
+
+    fn update(&mut self, Sums { of: t, values }: Sums) {
+        let own = self.func.vars.iter().map(Var::expr);
+        let args: Vec<Expr> = t.at.into_iter().zip(own).map(|(a, own)| a.unwrap_or(own)).collect();
+        let values = values.into_iter().enumerate().map(|(k, sum)| {
+            let old = self.func.at(&args, k);
+            sum.map_or(old.clone(), |sum| old + sum)
+        });
+        let values = values.collect();
+        let rdom = RDom { vars: t.loops, predicate: t.predicate };
+        self.func = self.func.clone().update(args, values, rdom);
     }
 }
 

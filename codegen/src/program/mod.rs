@@ -5,10 +5,12 @@
 //! condition. [`Program::new`] checks the program once (`verify`); running it then allocates nothing.
 
 mod device;
+mod reverse;
 mod step;
 mod table;
 mod verify;
 
+pub use crate::program::reverse::ReverseProgram;
 pub use crate::program::step::{BufferId, Flow, ParamId, PipelineId, Step, Value};
 pub use crate::program::table::Table;
 

@@ -6,9 +6,7 @@
 mod moire;
 mod training;
 
-use crate::pipelines::{
-    Algorithm, Application, Filters, Picture, PipelineError, Planar, Prepared, Values,
-};
+use crate::pipelines::{Algorithm, Application, Filters, Picture, PipelineError, Planar, Prepared, Values};
 pub use moire::moire;
 use sumsq::codegen::Target;
 use sumsq::codegen::runtime::Pool;

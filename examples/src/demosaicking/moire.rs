@@ -52,7 +52,8 @@ impl Cell {
 pub fn moire(seed: u64, size: usize) -> Scene {
     let mut random = Random::new(seed);
     let side = size as f64;
-    let cells: Vec<Cell> = (0..((CELLS * side) as usize).max(1)).map(|_| Cell::new(&mut random, side)).collect();
+    let cells: Vec<Cell> =
+        (0..((CELLS * side) as usize).max(1)).map(|_| Cell::new(&mut random, side)).collect();
     let nearest = |[x, y]: [f64; 2]| {
         let distance = |cell: &Cell| (x - cell.centre[0]).powi(2) + (y - cell.centre[1]).powi(2);
         cells.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))

@@ -114,7 +114,8 @@ impl Set {
         let corners = |n: usize| (0..n / PIECE).map(|k| k * PIECE);
         let places = corners(scene.height).flat_map(|y| corners(scene.width).map(move |x| [x, y]));
         let detail = |s: &Scene| {
-            let steps = (0..3 * PIECE * PIECE - PIECE - 1).map(|i| (s.values[i + PIECE + 1] - s.values[i]).abs());
+            let steps =
+                (0..3 * PIECE * PIECE - PIECE - 1).map(|i| (s.values[i + PIECE + 1] - s.values[i]).abs());
             steps.sum::<f32>()
         };
         let mut all: Vec<(f32, Scene)> =

@@ -22,11 +22,8 @@ pub(super) const APPLICATION: Application = Application {
 const BALL: [(i32, i32); 4] = [(-1, 0), (1, 0), (0, -1), (0, 1)];
 /// The white of the screen (D65) in the colours of CIE 1931, and the red, green and blue of sRGB, row by row.
 const WHITE: [f64; 3] = [0.950456, 1.0, 1.088754];
-const XYZ: [[f64; 3]; 3] = [
-    [0.412453, 0.357580, 0.180423],
-    [0.212671, 0.715160, 0.072169],
-    [0.019334, 0.119193, 0.950227],
-];
+const XYZ: [[f64; 3]; 3] =
+    [[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]];
 
 fn build(_: &Setup) -> Pipeline {
     let [x, y, c] = Var::all(["x", "y", "c"]);
@@ -130,8 +127,25 @@ fn smoothed(p: &mut Pipeline, picture: &Func, near: &Func) -> Expr {
 /// The median of nine: 19 exchanges of neighbours in place of a sort (Paeth, "Median finding on a 3 x 3 grid", 1990).
 fn median(mut v: [Expr; 9]) -> Expr {
     const EXCHANGES: [(usize, usize); 19] = [
-        (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
-        (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
+        (1, 2),
+        (4, 5),
+        (7, 8),
+        (0, 1),
+        (3, 4),
+        (6, 7),
+        (1, 2),
+        (4, 5),
+        (7, 8),
+        (0, 3),
+        (5, 8),
+        (4, 7),
+        (3, 6),
+        (1, 4),
+        (2, 5),
+        (4, 7),
+        (4, 2),
+        (6, 4),
+        (4, 2),
     ];
     for (a, b) in EXCHANGES {
         (v[a], v[b]) = (v[a].min(&v[b]), v[a].max(&v[b]));

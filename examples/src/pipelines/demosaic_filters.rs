@@ -35,7 +35,8 @@ impl Filters {
     pub fn trained(count: i32) -> Filters {
         let text = TRAINED.iter().find(|(n, _)| *n == count);
         // A test reads all of them.
-        text.and_then(|(_, text)| Filters::parse(count, text).ok()).unwrap_or_else(|| Filters::directions().grown(count))
+        text.and_then(|(_, text)| Filters::parse(count, text).ok())
+            .unwrap_or_else(|| Filters::directions().grown(count))
     }
 
     /// Array `k` of [`Filters::arrays`].

@@ -143,9 +143,8 @@ type Values = Box<dyn Fn(i32, i32) -> [f64; 3]>;
 /// Values at pixels of a picture and a border around it, computed once.
 fn kept(size: [i32; 2], border: i32, value: &dyn Fn(i32, i32) -> [f64; 3]) -> Values {
     let width = size[0] + 2 * border;
-    let all: Vec<[f64; 3]> = (0..width * (size[1] + 2 * border))
-        .map(|i| value(i % width - border, i / width - border))
-        .collect();
+    let all: Vec<[f64; 3]> =
+        (0..width * (size[1] + 2 * border)).map(|i| value(i % width - border, i / width - border)).collect();
     Box::new(move |x, y| all[((y + border) * width + x + border) as usize])
 }
 
@@ -195,9 +194,7 @@ fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
             // In which columns and rows around the pixel the channel is.
             let is_beside = (x - c as i32 / 2).rem_euclid(2) == 1;
             let is_below = (y - c as i32 / 2).rem_euclid(2) == 1;
-            let places = |is_apart: bool| {
-                (-2..3).filter(|d| (d % 2 != 0) == is_apart).collect::<Vec<i32>>()
-            };
+            let places = |is_apart: bool| (-2..3).filter(|d| (d % 2 != 0) == is_apart).collect::<Vec<i32>>();
             let (columns, rows) = (places(is_beside), places(is_below));
             let taps = match (is_beside, is_below) {
                 (true, true) => diagonal,
@@ -228,7 +225,14 @@ fn filters_weighted_by_edges() {
         let plain: Vec<Plain> = taps.iter().map(Plain::of).collect();
         let expected = learned(&Mosaic::of(&input), count, &plain);
         let inputs = [&[input][..], &taps].concat();
-        check("demosaic_learned", &[("filters", &count.to_string())], 8, &inputs, &expected, Within::Range(1e-5));
+        check(
+            "demosaic_learned",
+            &[("filters", &count.to_string())],
+            8,
+            &inputs,
+            &expected,
+            Within::Range(1e-5),
+        );
     }
 }
 

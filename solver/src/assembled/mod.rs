@@ -17,6 +17,7 @@ mod inverse;
 mod jacobian;
 mod locate;
 mod loss;
+mod model;
 mod multigrid;
 mod preconditioner;
 pub(crate) mod random;
@@ -31,8 +32,10 @@ pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, Partial, ValueRead};
+pub(crate) use crate::assembled::model::AssembledModel;
+pub use crate::assembled::model::LinearSolver;
 pub use crate::assembled::multigrid::Multigrid;
-pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
+pub use crate::assembled::solve::{SolveError, solve, solve_with};
 pub(crate) use crate::assembled::threads::Threads;
 
 use crate::assembled::domain::{Instance, Layout, Point};
@@ -221,6 +224,12 @@ impl<'a> Explicit<'a> {
     /// The box bounds of the unknowns, if the energy has any.
     pub fn bounds(&self) -> Option<&Bounds> {
         self.bounds.as_ref()
+    }
+
+    /// Lower and upper bound of each column of J, if the energy has any.
+    pub(crate) fn column_bounds(&self) -> Option<[Vec<f64>; 2]> {
+        let of_columns = |lists: &[Vec<f64>]| self.gather(&lists.concat());
+        self.bounds.as_ref().map(|b| [of_columns(&b.lower), of_columns(&b.upper)])
     }
 
     /// A vector over columns, spread over all unknown scalars; 0 at excluded ones.

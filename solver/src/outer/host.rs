@@ -1,9 +1,10 @@
 //! Steps of a problem whose vectors lie in the host's memory, in float64: damping, bounds, PCG and the model's predictions around whatever
 //! evaluates E, g and J^T J p.
 //!
-//! x holds the free scalars alone. A scalar that its bounds hold is no part of the linear system: its entries of g and of every product
-//! are 0.
+//! x holds the free scalars alone. A scalar that its bounds hold is no part of the linear system: it has no entry of g and of the diagonal, and
+//! no direction moves it.
 
+use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::outer::pcg::{Solution, Stopping, dot};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
@@ -30,10 +31,16 @@ pub(crate) trait Model {
     fn energies(&mut self, x: &[f64]) -> Energies;
     /// Derivatives at x, where all that follows is taken until the next call.
     fn linearise(&mut self, x: &[f64]) -> Derivatives;
-    /// J^T J p.
+    /// Takes the scalars that are `held` out of the linear system, until the next linearisation.
+    fn hold(&mut self, held: &[bool]);
+    /// J^T J p, for p = 0 where held; what it is there does not matter.
     fn product(&mut self, p: &[f64]) -> Vec<f64>;
-    /// Solves (J^T J + diag(damping)) d = b on the scalars that are not `held`, where b is 0.
-    fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution;
+    /// Solves (J^T J + diag(damping)) d = b on the scalars that are not held; b is 0 at the others, and so is d.
+    fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution;
+    /// True if r.z measures the error of a linear solve, as it does where M is near A (multigrid, aggregation).
+    fn measures_error(&self) -> bool {
+        false
+    }
     /// Decrease of E that the model without damping predicts for a step s, 0 where held: -(2 g.s + |J s|^2).
     fn predicted(&mut self, gradient: &[f64], s: &[f64]) -> f64 {
         let q = self.product(s);
@@ -52,10 +59,11 @@ pub(crate) struct Host<'a, M> {
     watch: Watch,
     pub x: Vec<f64>,
     trial: Vec<f64>,
+    /// The x that is set aside, if any is.
+    aside: Option<Vec<f64>>,
     at: Derivatives,
     /// Lower and upper bound of each scalar, if there are any.
     bounds: Option<[Vec<f64>; 2]>,
-    held: Vec<bool>,
     /// Free scalars that no residual constrains.
     pub unconstrained: usize,
     /// The channel of an unknown that each scalar belongs to, by number.
@@ -64,6 +72,8 @@ pub(crate) struct Host<'a, M> {
     largest: Vec<f64>,
     /// The largest value that each entry of the diagonal has had.
     running: Vec<f64>,
+    /// eta of models whose M measures the error.
+    forcing: Forcing,
 }
 
 impl<'a, M: Model> Host<'a, M> {
@@ -75,20 +85,20 @@ impl<'a, M: Model> Host<'a, M> {
         component: Vec<usize>,
         options: &'a SolveOptions,
     ) -> Host<'a, M> {
-        let n = x.len();
         Host {
             model,
             options,
             watch: Watch::new(options.cancel.clone(), options.max_time),
             trial: x.clone(),
-            x,
+            aside: None,
             at: Derivatives::default(),
             bounds,
-            held: vec![false; n],
             unconstrained: 0,
             largest: vec![0.0; component.iter().max().map_or(0, |c| c + 1)],
             component,
-            running: vec![0.0; n],
+            running: vec![0.0; x.len()],
+            x,
+            forcing: Forcing::new(options),
         }
     }
 
@@ -133,10 +143,11 @@ impl<'a, M: Model> Host<'a, M> {
         let Some([lower, upper]) = &self.bounds else { return max_norm(self.at.gradient.iter().copied()) };
         let (x, g) = (&self.x, &self.at.gradient);
         let norm = max_norm((0..x.len()).map(|i| projected_gradient(x[i], g[i], lower[i], upper[i])));
-        self.held = (0..x.len()).map(|i| is_held(x[i], g[i], lower[i], upper[i])).collect();
-        for i in (0..x.len()).filter(|&i| self.held[i]) {
+        let held: Vec<bool> = (0..x.len()).map(|i| is_held(x[i], g[i], lower[i], upper[i])).collect();
+        for i in (0..x.len()).filter(|&i| held[i]) {
             (self.at.gradient[i], self.at.diagonal[i]) = (0.0, 0.0);
         }
+        self.model.hold(&held);
         norm
     }
 
@@ -173,7 +184,9 @@ impl<'a, M: Model> Host<'a, M> {
 
 impl<M: Model> Steps for Host<'_, M> {
     fn energy_at_start(&mut self) -> Energies {
-        self.model.energies(&self.x)
+        let energies = self.model.energies(&self.x);
+        self.forcing.at_x(energies.total);
+        energies
     }
 
     fn linearise(&mut self, _: Option<f64>) -> Linearisation {
@@ -192,16 +205,17 @@ impl<M: Model> Steps for Host<'_, M> {
         let stopping = Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
-            eta: None,
+            eta: self.model.measures_error().then(|| self.forcing.bound(o)),
             limit,
             watch: &self.watch,
         };
-        let solution = self.model.direction(&b, &self.damping(radius), &self.held, &stopping);
+        let solution = self.model.direction(&b, &self.damping(radius), &stopping);
         let mut s = self.propose(&solution.d);
         let mut predicted = self.model.predicted(&self.at.gradient, &s);
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
             (s, predicted) = self.descend();
         }
+        self.forcing.proposed(predicted);
         LinearResult {
             iterations: solution.iterations,
             stop: solution.stop,
@@ -214,15 +228,32 @@ impl<M: Model> Steps for Host<'_, M> {
     }
 
     fn trial_energy(&mut self) -> Energies {
-        self.model.energies(&self.trial)
+        let energies = self.model.energies(&self.trial);
+        self.forcing.tried(energies.total);
+        energies
     }
 
     fn accept(&mut self) -> Option<Energies> {
+        self.forcing.accepted();
         std::mem::swap(&mut self.x, &mut self.trial);
-        self.model.accepted(&self.x)
+        let energies = self.model.accepted(&self.x)?;
+        self.forcing.at_x(energies.total);
+        Some(energies)
     }
 
-    fn reject(&mut self) {}
+    fn reject(&mut self) {
+        self.forcing.rejected();
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let Some(aside) = self.aside.replace(self.x.clone()) else { return true };
+        self.x = aside;
+        self.largest.fill(0.0);
+        self.running.fill(0.0);
+        self.forcing = Forcing::new(self.options);
+        self.model.accepted(&self.x);
+        true
+    }
 }
 
 /// max|v_i|; NaN if any entry is.

@@ -11,7 +11,7 @@
 use crate::assembled::random::Random;
 use crate::outer::pcg::dot;
 use crate::pipeline_energy::PipelineEnergy;
-use crate::pipeline_energy::compiled::{Numbers, Routine, Routines, compile_all};
+use crate::pipeline_energy::compiled::{Kept, Numbers, Routine, Routines, compile};
 use crate::pipeline_energy::derive::{Base, OverUnknowns, parts_of};
 use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::problem::options::{CompileOptions, Precision};
@@ -53,11 +53,12 @@ impl PipelineEnergy {
         let solver = self.compile(&options, &estimates)?;
         let pipeline = Base::new(self, ScalarType::F64)?.parts();
         let parts = OverUnknowns { pipeline, outputs: vec![] };
-        let parts = compile_all(vec![parts], &options, &estimates)?.remove(0);
+        let parts = compile(parts.into(), &options, &estimates)?;
         let mut numbers = Numbers::new(self, &solver.routines, buffers, params, &solver.pool)?;
         let x = solver.start(&numbers, buffers, params);
         let residuals = Residuals::new(self, parts, buffers, params)?;
-        let mut c = Checker { e: self, r: &solver.routines, numbers: &mut numbers, residuals, x };
+        let kept = numbers.kept(&solver.routines.product)?;
+        let mut c = Checker { e: self, r: &solver.routines, numbers: &mut numbers, kept, residuals, x };
         c.certificate()
     }
 }
@@ -92,6 +93,7 @@ struct Checker<'c, 'a> {
     e: &'c PipelineEnergy,
     r: &'c Routines,
     numbers: &'c mut Numbers<'a>,
+    kept: Kept,
     residuals: Residuals,
     x: Vec<f64>,
 }
@@ -142,7 +144,8 @@ impl Checker<'_, '_> {
         let x = self.x.clone();
         self.numbers.set_point(&x, false)?;
         self.numbers.set_direction(v)?;
-        self.numbers.evaluate(&self.r.product, false)
+        self.numbers.keep(&self.r.product, &self.kept)?;
+        self.numbers.product(&self.r.product, &self.kept)
     }
 
     /// x + h v.

@@ -1,8 +1,10 @@
 //! Machine code of the derived pipelines, and the buffers that it runs on.
 
-use crate::pipeline_energy::PipelineEnergy;
 use crate::pipeline_energy::derive::{Derived, OverUnknowns, direction_of, energy_of};
 use crate::pipeline_energy::error::PipelineEnergyError;
+use crate::pipeline_energy::kept::Cut;
+use crate::pipeline_energy::{DerivedPipeline, PipelineEnergy};
+use crate::problem::memory::MemoryLimit;
 use crate::problem::options::{CompileOptions, Precision};
 use std::ops::Range;
 use std::time::Instant;
@@ -13,17 +15,25 @@ use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
 
 /// A compiled pipeline with an output for each unknown, or none where the unknown has no effect.
 pub(super) struct Routine {
+    pub pipeline: Pipeline,
     pub code: Compiled,
     pub schedule: Schedule,
     pub outputs: Vec<Option<Name>>,
 }
 
-/// The four routines.
+/// A symmetric matrix at the point, by its product with a direction.
+pub(super) struct Linear {
+    /// Values of the point alone that the product reads.
+    pub kept: Option<Routine>,
+    pub product: Routine,
+}
+
+/// The routines of a solve.
 pub(super) struct Routines {
     pub energy: Routine,
     pub gradient: Routine,
     pub diagonal: Routine,
-    pub product: Routine,
+    pub product: Linear,
     pub wide: ScalarType,
     pub narrow: ScalarType,
     /// Names of the energies of the residual Funcs.
@@ -42,21 +52,50 @@ pub(super) fn floats(precision: Precision) -> (ScalarType, ScalarType) {
 /// Sizes of buffers by name, about.
 pub(super) type OverSizes<'a> = Vec<(&'a str, &'a [i32])>;
 
-/// Schedules pipelines for about these sizes, and compiles them, all at once.
+/// A pipeline that is to be compiled, and its schedule, if somebody has given one.
+pub(super) struct Job<'a> {
+    pub pipeline: OverUnknowns,
+    pub schedule: Option<&'a str>,
+}
+
+impl From<OverUnknowns> for Job<'_> {
+    fn from(pipeline: OverUnknowns) -> Self {
+        Job { pipeline, schedule: None }
+    }
+}
+
+/// Compiles pipelines, all at once. Those without a schedule get one for about these sizes.
 pub(super) fn compile_all(
-    pipelines: Vec<OverUnknowns>,
+    jobs: Vec<Job<'_>>,
     options: &CompileOptions,
     estimates: &[(&str, &[i32])],
 ) -> Result<Vec<Routine>, PipelineEnergyError> {
-    let mut jobs: Vec<(Pipeline, Schedule)> = vec![];
-    for d in &pipelines {
-        jobs.push((d.pipeline.clone(), schedule(&d.pipeline, estimates, &[], &[])?));
+    let mut scheduled: Vec<(Pipeline, Schedule)> = vec![];
+    for Job { pipeline: OverUnknowns { pipeline, .. }, schedule: given } in &jobs {
+        let made = match given {
+            Some(text) => Schedule::parse(text)?,
+            None => schedule(pipeline, estimates, &[], &[])?,
+        };
+        scheduled.push((pipeline.clone(), made));
     }
-    let schedules: Vec<Schedule> = jobs.iter().map(|(_, s)| s.clone()).collect();
+    let schedules: Vec<Schedule> = scheduled.iter().map(|(_, s)| s.clone()).collect();
     let limits = options.limits(Instant::now());
-    let code = Compiled::all_within(jobs, &Target::host(), limits)?;
-    let all = code.into_iter().zip(schedules).zip(pipelines);
-    Ok(all.map(|((code, schedule), d)| Routine { code, schedule, outputs: d.outputs }).collect())
+    let code = Compiled::all_within(scheduled, &Target::host(), limits)?;
+    let routine = |((code, schedule), job): ((Compiled, Schedule), Job<'_>)| {
+        let OverUnknowns { pipeline, outputs } = job.pipeline;
+        Routine { pipeline, code, schedule, outputs }
+    };
+    Ok(code.into_iter().zip(schedules).zip(jobs).map(routine).collect())
+}
+
+/// Compiles one pipeline.
+pub(super) fn compile(
+    job: Job<'_>,
+    options: &CompileOptions,
+    estimates: &[(&str, &[i32])],
+) -> Result<Routine, PipelineEnergyError> {
+    let mut all = compile_all(vec![job], options, estimates)?;
+    Ok(all.pop().unwrap_or_else(|| unreachable!("compile_all: as many routines as jobs")))
 }
 
 impl Routines {
@@ -68,15 +107,85 @@ impl Routines {
         let (wide, narrow) = floats(options.precision);
         let Derived { energy, gradient, diagonal, product } = Derived::new(e, wide, narrow)?;
         let energy = OverUnknowns { pipeline: energy, outputs: vec![] };
-        let estimates = e.estimates(estimates, &[&gradient, &diagonal, &product]);
-        let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, s)| (n.as_str(), &s[..])).collect();
-        let all = compile_all(vec![energy, gradient, diagonal, product], options, &estimates)?;
-        let Ok([energy, gradient, diagonal, product]) = <[Routine; 4]>::try_from(all) else {
-            unreachable!("compile_all: as many routines as pipelines")
+        let sizes = e.estimates(estimates, &[&gradient, &diagonal, &product]);
+        let sizes: OverSizes<'_> = sizes.iter().map(|(n, s)| (n.as_str(), &s[..])).collect();
+        use DerivedPipeline::{Diagonal, Energy, Gradient, Kept, Product};
+        let job = |pipeline, which| Job { pipeline, schedule: e.schedule_of(which) };
+        let jobs = vec![job(energy, Energy), job(gradient, Gradient), job(diagonal, Diagonal)];
+        let all = compile_all(jobs, options, &sizes)?;
+        let product = Linear::new(&product, e, [Kept, Product].map(|d| e.schedule_of(d)), options, &sizes)?;
+        let Ok([energy, gradient, diagonal]) = <[Routine; 3]>::try_from(all) else {
+            unreachable!("compile_all: as many routines as jobs")
         };
         let energies = e.residuals.iter().map(|r| energy_of(&r.func)).collect();
         Ok(Routines { energy, gradient, diagonal, product, wide, narrow, energies })
     }
+}
+
+impl Linear {
+    /// Cuts and compiles `whole`, a pipeline over directions; `given` are the schedules of what is kept and of the rest.
+    pub(super) fn new(
+        whole: &OverUnknowns,
+        e: &PipelineEnergy,
+        given: [Option<&str>; 2],
+        options: &CompileOptions,
+        estimates: &[(&str, &[i32])],
+    ) -> Result<Linear, PipelineEnergyError> {
+        let mut dropped: Vec<Name> = vec![];
+        loop {
+            let Cut { kept, product } = Cut::new(whole, e, &dropped)?;
+            let product = compile(Job { pipeline: product, schedule: given[1] }, options, estimates)?;
+            let Some(pipeline) = kept else { return Ok(Linear { kept: None, product }) };
+            let sizes = sizes_of(&product, &pipeline, estimates);
+            let budget = MemoryLimit::bytes(options.max_memory, 0).map(|limit| match options.max_memory {
+                Some(_) => limit / 2,
+                None => limit / 4,
+            });
+            if let Some(largest) = beyond(&pipeline, &sizes, e, budget) {
+                dropped.push(largest);
+                continue;
+            }
+            let all = estimates.iter().copied();
+            let all: OverSizes<'_> = all.chain(sizes.iter().map(|(n, s)| (&**n, &s[..]))).collect();
+            let pipeline = OverUnknowns { pipeline, outputs: vec![] };
+            let kept = compile(Job { pipeline, schedule: given[0] }, options, &all)?;
+            return Ok(Linear { kept: Some(kept), product });
+        }
+    }
+
+    /// The Funcs that are kept, with the number of values of an element and its bytes.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.kept.iter().flat_map(|k| k.pipeline.outputs.iter().map(|o| &o.func))
+    }
+}
+
+/// Extents of what is kept, about; of what they depend on more than on sizes nothing is known.
+fn sizes_of(product: &Routine, kept: &Pipeline, estimates: &[(&str, &[i32])]) -> Vec<(Name, Vec<i32>)> {
+    let domain = |sizes: &[i32]| -> Vec<(i32, i32)> { sizes.iter().map(|n| (0, *n)).collect() };
+    let domains: Vec<(&str, Vec<(i32, i32)>)> = estimates.iter().map(|(n, s)| (*n, domain(s))).collect();
+    let domains: Vec<(&str, &[(i32, i32)])> = domains.iter().map(|(n, d)| (*n, &d[..])).collect();
+    let Ok(regions) = product.code.required_regions_over(&domains, &[]) else { return vec![] };
+    let extent = |&(min, max): &(i64, i64)| i32::try_from(max - min + 1).unwrap_or(i32::MAX).max(0);
+    let size = |name: &Name| Some((name.clone(), regions.get(name)?.iter().map(extent).collect()));
+    kept.outputs.iter().filter_map(|o| size(&o.func)).collect()
+}
+
+/// The largest of what is kept without having to be, if all of it takes more than `budget` bytes.
+fn beyond(
+    kept: &Pipeline,
+    sizes: &[(Name, Vec<i32>)],
+    e: &PipelineEnergy,
+    budget: Option<u64>,
+) -> Option<Name> {
+    let bytes = |(name, size): &(Name, Vec<i32>)| {
+        let element: usize = kept.funcs[name].types().iter().map(|t| t.bytes()).sum();
+        size.iter().fold(element as u64, |n, extent| n.saturating_mul(*extent as u64))
+    };
+    let all = sizes.iter().fold(0u64, |sum, of| sum.saturating_add(bytes(of)));
+    let may_go =
+        |(name, _): &&(Name, Vec<i32>)| kept.funcs[name].updates.is_empty() && !e.keep.contains(name);
+    let largest = sizes.iter().filter(may_go).max_by_key(|of| bytes(of));
+    largest.filter(|_| budget.is_some_and(|budget| all > budget)).map(|(name, _)| name.clone())
 }
 
 /// The memory of an unknown in one type.
@@ -98,6 +207,20 @@ struct Field {
     /// A routine's part of the result.
     result_wide: Buffer,
     result_narrow: Buffer,
+}
+
+/// What products keep, by name.
+pub(super) struct Kept(Vec<(Name, Buffer)>);
+
+impl Kept {
+    fn named(&self) -> Vec<(&str, &Buffer)> {
+        self.0.iter().map(|(n, b)| (&**n, b)).collect()
+    }
+
+    /// Bytes of each, by name.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = (&Name, u64)> {
+        self.0.iter().map(|(n, b)| (n, b.bytes() as u64))
+    }
 }
 
 /// The numbers of a problem: what the caller gave, and buffers for the unknowns.
@@ -176,6 +299,52 @@ impl<'a> Numbers<'a> {
         self.fields.iter_mut().try_for_each(|f| f.along.set(&f.name, &p[f.range.clone()]))
     }
 
+    /// Buffers for what products keep, of the sizes that they read.
+    pub(super) fn kept(&self, linear: &Linear) -> Result<Kept, PipelineEnergyError> {
+        let Some(routine) = &linear.kept else { return Ok(Kept(vec![])) };
+        let domain = |b: &Buffer| -> Vec<(i32, i32)> {
+            b.spec().min.iter().copied().zip(b.spec().extents.iter().copied()).collect()
+        };
+        let mut domains: Vec<(&str, Vec<(i32, i32)>)> =
+            self.given.iter().map(|(n, b)| (*n, domain(b))).collect();
+        for (f, output) in self.fields.iter().zip(&linear.product.outputs) {
+            let own = domain(&f.result_narrow);
+            domains.extend(output.iter().map(|name| (&**name, own.clone())));
+            domains.extend([&*f.name, f.direction.as_str()].map(|name| (name, own.clone())));
+        }
+        let domains: Vec<(&str, &[(i32, i32)])> = domains.iter().map(|(n, d)| (*n, &d[..])).collect();
+        let params: Vec<(&str, Scalar)> = self.params.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        let regions = linear.product.code.required_regions_over(&domains, &params)?;
+        let buffer = |name: &Name| {
+            let f = &routine.pipeline.funcs[name];
+            let region = regions.get(name).cloned().unwrap_or_else(|| vec![(0, -1); f.vars.len()]);
+            let extents: Vec<i32> = region
+                .iter()
+                .map(|(min, max)| i32::try_from(max - min + 1).unwrap_or(i32::MAX).max(0))
+                .collect();
+            let min: Vec<i32> = region.iter().map(|(min, _)| i32::try_from(*min).unwrap_or(0)).collect();
+            let types = f.types();
+            let spec = BufferSpec::new(types[0], &extents).starting_at(&min).channels(types.len());
+            let new = Buffer::new(spec);
+            let of = |source| PipelineEnergyError::Buffer { name: name.to_string(), source };
+            Ok((name.clone(), new.map_err(of)?))
+        };
+        Ok(Kept(linear.names().map(buffer).collect::<Result<_, PipelineEnergyError>>()?))
+    }
+
+    /// Computes what products keep, at the point.
+    pub(super) fn keep(&self, linear: &Linear, kept: &Kept) -> Result<(), PipelineEnergyError> {
+        match &linear.kept {
+            Some(routine) => self.run(&routine.code, false, &kept.named()),
+            None => Ok(()),
+        }
+    }
+
+    /// The product with the direction, by what is kept at the point.
+    pub(super) fn product(&self, linear: &Linear, kept: &Kept) -> Result<Vec<f64>, PipelineEnergyError> {
+        self.evaluate_with(&linear.product, false, &kept.named())
+    }
+
     /// The energy of each residual Func at the point.
     pub(super) fn energies(&self, r: &Routines) -> Result<Vec<f64>, PipelineEnergyError> {
         let outputs: Vec<(&str, &Buffer)> =
@@ -186,9 +355,19 @@ impl<'a> Numbers<'a> {
 
     /// The results of a routine, one per unknown scalar; 0 of unknowns without effect.
     pub(super) fn evaluate(&self, routine: &Routine, is_wide: bool) -> Result<Vec<f64>, PipelineEnergyError> {
+        self.evaluate_with(routine, is_wide, &[])
+    }
+
+    /// The same, with more buffers to read.
+    fn evaluate_with(
+        &self,
+        routine: &Routine,
+        is_wide: bool,
+        more: &[(&str, &Buffer)],
+    ) -> Result<Vec<f64>, PipelineEnergyError> {
         let pairs = || self.fields.iter().zip(&routine.outputs);
         let outputs = pairs().filter_map(|(f, name)| Some((&**name.as_ref()?, f.result(is_wide))));
-        let outputs: Vec<(&str, &Buffer)> = outputs.collect();
+        let outputs: Vec<(&str, &Buffer)> = outputs.chain(more.iter().copied()).collect();
         self.run(&routine.code, is_wide, &outputs)?;
         let mut all = Vec::with_capacity(self.len());
         for (f, name) in pairs() {
@@ -200,7 +379,7 @@ impl<'a> Numbers<'a> {
         Ok(all)
     }
 
-    /// Runs code at the point, with these outputs.
+    /// Runs code at the point, with these buffers besides those of the problem.
     pub(super) fn run(
         &self,
         code: &Compiled,

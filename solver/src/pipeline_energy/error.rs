@@ -1,5 +1,6 @@
 //! Reasons why a pipeline energy is not compiled or not solved, in sentences.
 
+use crate::assembled::ExplicitError;
 use crate::problem::memory::Bytes;
 use crate::problem::options::OptionError;
 use sumsq_codegen::runtime::BufferError;
@@ -34,6 +35,10 @@ pub enum PipelineEnergyError {
     Twice { name: String },
     #[error("the pipeline has no Func `{name}` to be a residual")]
     NoSuchResidual { name: String },
+    #[error("the pipeline has no Func `{name}` to keep or to recompute")]
+    NoSuchFunc { name: String },
+    #[error("`{name}` has updates and must be stored: it cannot be recomputed where it is read")]
+    Recompute { name: String },
     #[error("the residual `{name}` is of integers: it must have floats")]
     IntegerResidual { name: String },
     #[error(
@@ -66,6 +71,14 @@ pub enum PipelineEnergyError {
     Indefinite,
     #[error("the unknowns are no minimum: one is about {:.1} % of |x| away; solve to a smaller tolerance first", 100.0 * distance)]
     NoMinimum { distance: f64 },
+    #[error("the energy beside has the unknown `{name}`, which the pipeline energy does not solve for")]
+    BesideUnknown { name: String },
+    #[error(
+        "the unknown `{name}` has {wanted} scalars in the pipeline energy, {came} in the energy beside it"
+    )]
+    BesideSize { name: String, wanted: usize, came: usize },
+    #[error("the energy beside: {0}")]
+    Beside(ExplicitError),
     #[error("a first-order method wants {expected}")]
     FirstOrder { expected: &'static str },
     #[error("{asked} threads were asked for, the system started {started}: ask for fewer")]

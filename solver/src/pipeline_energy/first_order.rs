@@ -106,7 +106,7 @@ impl PipelineSolver {
             }
         };
         project(&mut x);
-        let mut model = PipelineModel::new(numbers, &self.routines, self.options.preconditioner);
+        let mut model = PipelineModel::new(numbers, &self.routines, self.options.preconditioner)?;
         let started = Instant::now();
         let watch = Watch::new(options.cancel.clone(), options.max_time);
         let energy = model.energies(&x).total;

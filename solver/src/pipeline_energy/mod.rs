@@ -2,17 +2,19 @@
 //! and float parameters of the pipeline.
 //!
 //! ```text
-//! PipelineEnergy --derive--> four pipelines: E; g = J^T r; squares for M; J^T J p = adjoint of tangent
+//! PipelineEnergy --derive--> E; g = J^T r; squares for M; J^T J p = adjoint of tangent, and the values that it keeps between two p
 //!                --compile--> PipelineSolver --solve--> Report, unknowns in place
 //! ```
 //! The outer loop is that of every solve (`outer`), over vectors in float64 on the host.
 //!
 //! | file | what |
 //! |---|---|
-//! | `derive` | the four pipelines |
+//! | `derive` | the pipelines |
+//! | `kept` | the product in two: values of x alone, and the rest |
 //! | `compiled` | their machine code, buffers and runs |
 //! | `model` | the same as a `Model` of `outer::host`, with its preconditioner |
 //! | `solve`, `error` | a solve, its report and errors |
+//! | `beside` | an ordinary energy over the same unknowns |
 //! | `first_order` | descent, Adam, L-BFGS, for comparison |
 //! | `certificate` | the derived routines beside finite differences of E |
 //! | `sensitivity` | the derivative of a solution |
@@ -20,11 +22,13 @@
 //! Preconditioner: the adjoint with squared partials ([`propagate_squares`](sumsq_codegen::gradient::propagate_squares)) in place of
 //! diag(J^T J), and one dense block for each unknown of up to 64 scalars, its columns from products with J^T J.
 
+mod beside;
 mod certificate;
 mod compiled;
 mod derive;
 mod error;
 mod first_order;
+mod kept;
 mod model;
 mod sensitivity;
 mod solve;
@@ -63,6 +67,21 @@ pub enum Loss {
         /// As above.
         second_order: bool,
     },
+}
+
+/// A pipeline that is derived of an energy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DerivedPipeline {
+    /// E of each residual Func.
+    Energy,
+    /// J^T (rho' r).
+    Gradient,
+    /// What stands for diag(J^T rho' J).
+    Diagonal,
+    /// Values that products keep.
+    Kept,
+    /// J^T W J p.
+    Product,
 }
 
 /// An unknown.
@@ -113,12 +132,18 @@ pub struct PipelineEnergy {
     pipeline: Pipeline,
     unknowns: Vec<Unknown>,
     residuals: Vec<Residual>,
+    /// Funcs whose values products keep whatever they cost, and those that products compute again.
+    keep: Vec<Name>,
+    recompute: Vec<Name>,
+    /// Schedules, as text.
+    schedules: Vec<(DerivedPipeline, String)>,
 }
 
 impl PipelineEnergy {
     /// An energy without unknowns and residuals. The outputs of `pipeline` count as domains of residuals alone.
     pub fn new(pipeline: Pipeline) -> PipelineEnergy {
-        PipelineEnergy { pipeline, unknowns: vec![], residuals: vec![] }
+        let (unknowns, residuals, schedules) = (vec![], vec![], vec![]);
+        PipelineEnergy { pipeline, unknowns, residuals, keep: vec![], recompute: vec![], schedules }
     }
 
     /// Solves for a float input, all of its elements, or for a float parameter.
@@ -148,5 +173,30 @@ impl PipelineEnergy {
     ) -> PipelineEnergy {
         self.residuals.push(Residual { func: func.into(), domain: Some(domain.to_vec()), loss });
         self
+    }
+
+    /// Computes the values of a Func once per linearisation, for all products with J^T J, if these read it; else what is cheap is computed
+    /// again by each of them.
+    pub fn keep(mut self, func: impl Into<Name>) -> PipelineEnergy {
+        self.keep.push(func.into());
+        self
+    }
+
+    /// Has every product with J^T J compute a Func again, whatever that costs.
+    pub fn recompute(mut self, func: impl Into<Name>) -> PipelineEnergy {
+        self.recompute.push(func.into());
+        self
+    }
+
+    /// Compiles a derived pipeline under this schedule, in the form in which schedules print, in place of the first one that `compile`
+    /// makes. [`PipelineSolver::derived`] shows the pipeline and the schedule to begin with.
+    pub fn schedule(mut self, of: DerivedPipeline, text: impl Into<String>) -> PipelineEnergy {
+        self.schedules.retain(|(which, _)| *which != of);
+        self.schedules.push((of, text.into()));
+        self
+    }
+
+    fn schedule_of(&self, of: DerivedPipeline) -> Option<&str> {
+        self.schedules.iter().find(|(which, _)| *which == of).map(|(_, text)| text.as_str())
     }
 }

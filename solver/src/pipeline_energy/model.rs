@@ -3,7 +3,8 @@
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, pcg};
-use crate::pipeline_energy::compiled::{Numbers, Routine, Routines};
+use crate::pipeline_energy::beside::Beside;
+use crate::pipeline_energy::compiled::{Kept, Linear, Numbers, Routines};
 use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::problem::options::Preconditioner;
 use crate::problem::report::LinearStop;
@@ -19,10 +20,16 @@ const SHIFT: f64 = 1e-12;
 pub(super) struct PipelineModel<'a> {
     pub numbers: Numbers<'a>,
     routines: &'a Routines,
+    /// What products keep, at the last linearisation.
+    pub kept: Kept,
     kind: Preconditioner,
     diagonal: Vec<f64>,
+    /// Scalars that are no part of the linear system.
+    held: Vec<bool>,
     /// J^T J of each unknown that has a block of its own.
     blocks: Vec<(Range<usize>, DMatrix<f64>)>,
+    /// An ordinary energy that is minimised with it.
+    pub beside: Option<Beside<'a>>,
     pub failure: Option<PipelineEnergyError>,
 }
 
@@ -31,8 +38,10 @@ impl<'a> PipelineModel<'a> {
         numbers: Numbers<'a>,
         routines: &'a Routines,
         kind: Preconditioner,
-    ) -> PipelineModel<'a> {
-        PipelineModel { numbers, routines, kind, diagonal: vec![], blocks: vec![], failure: None }
+    ) -> Result<PipelineModel<'a>, PipelineEnergyError> {
+        let (kept, held) = (numbers.kept(&routines.product)?, vec![false; numbers.len()]);
+        let (diagonal, blocks, beside, failure) = (vec![], vec![], None, None);
+        Ok(PipelineModel { numbers, routines, kept, kind, diagonal, held, blocks, beside, failure })
     }
 
     /// The name of M in reports.
@@ -54,28 +63,34 @@ impl<'a> PipelineModel<'a> {
     fn or<T>(
         &mut self,
         instead: T,
-        of: impl FnOnce(&mut Numbers<'a>, &Routines) -> Result<T, PipelineEnergyError>,
+        of: impl FnOnce(&mut Numbers<'a>, &Kept) -> Result<T, PipelineEnergyError>,
     ) -> T {
         if self.failure.is_some() {
             return instead;
         }
-        of(&mut self.numbers, self.routines).unwrap_or_else(|error| {
+        of(&mut self.numbers, &self.kept).unwrap_or_else(|error| {
             self.failure = Some(error);
             instead
         })
     }
 
-    /// A routine at the point, in the direction p.
-    pub(super) fn product_by(&mut self, routine: &Routine, p: &[f64]) -> Vec<f64> {
+    /// The product of another matrix with p, by what it keeps at the point.
+    pub(super) fn product_by(&mut self, linear: &Linear, kept: &Kept, p: &[f64]) -> Vec<f64> {
         self.or(vec![0.0; p.len()], |numbers, _| {
             numbers.set_direction(p)?;
-            numbers.evaluate(routine, false)
+            numbers.product(linear, kept)
         })
+    }
+
+    /// Computes what the products of another matrix keep.
+    pub(super) fn keep_for(&mut self, linear: &Linear, kept: &Kept) {
+        self.or((), |numbers, _| numbers.keep(linear, kept));
     }
 
     /// The slope of E at x, 2 J^T r.
     pub(super) fn slope(&mut self, x: &[f64]) -> Vec<f64> {
-        let mut g = self.or(vec![0.0; x.len()], |numbers, routines| {
+        let routines = self.routines;
+        let mut g = self.or(vec![0.0; x.len()], |numbers, _| {
             numbers.set_point(x, true)?;
             numbers.evaluate(&routines.gradient, true)
         });
@@ -98,7 +113,8 @@ impl<'a> PipelineModel<'a> {
     }
 
     /// M of A = J^T J + diag(damping), without the scalars that are held.
-    pub(super) fn inverse(&self, damping: &[f64], held: &[bool]) -> Inverse {
+    pub(super) fn inverse(&self, damping: &[f64]) -> Inverse {
+        let held = &self.held;
         let free = |i: usize| !held[i] && self.diagonal[i] > 0.0;
         let entry = |i: usize| match self.kind {
             _ if !free(i) => 0.0,
@@ -115,44 +131,72 @@ impl<'a> PipelineModel<'a> {
             // One that is not positive definite is left to the diagonal.
             Some((Cholesky::new(a)?, own))
         });
-        Inverse { diagonal: (0..held.len()).map(entry).collect(), blocks: blocks.collect() }
+        let diagonal = (0..held.len()).map(entry).collect();
+        Inverse { diagonal, blocks: blocks.collect(), held: held.clone() }
     }
 }
 
 impl Model for PipelineModel<'_> {
     fn energies(&mut self, x: &[f64]) -> Energies {
-        let groups = self.routines.energies.len();
-        let by_group = self.or(vec![f64::NAN; groups], |numbers, routines| {
+        let routines = self.routines;
+        let by_group = self.or(vec![f64::NAN; routines.energies.len()], |numbers, _| {
             numbers.set_point(x, true)?;
             numbers.energies(routines)
         });
-        Energies { total: by_group.iter().sum(), by_group }
+        let mut energies = Energies { total: by_group.iter().sum(), by_group };
+        if let Some(beside) = &mut self.beside {
+            beside.add_energies(x, &mut energies);
+        }
+        energies
     }
 
     fn linearise(&mut self, x: &[f64]) -> Derivatives {
         let nothing = (vec![0.0; x.len()], vec![0.0; x.len()]);
-        let (gradient, diagonal) = self.or(nothing, |numbers, routines| {
+        let routines = self.routines;
+        let (gradient, diagonal) = self.or(nothing, |numbers, kept| {
             numbers.set_point(x, true)?;
             numbers.set_point(x, false)?;
+            numbers.keep(&routines.product, kept)?;
             Ok((numbers.evaluate(&routines.gradient, true)?, numbers.evaluate(&routines.diagonal, false)?))
         });
-        self.diagonal = diagonal.clone();
+        let mut d = Derivatives { gradient, first_order: diagonal.clone(), diagonal };
+        if let Some(beside) = &mut self.beside {
+            beside.add_derivatives(x, &mut d);
+        }
+        self.diagonal = d.diagonal.clone();
+        self.held.fill(false);
         let dense: Vec<Range<usize>> = self.dense().collect();
         self.blocks = dense.into_iter().map(|range| (range.clone(), self.block(range))).collect();
-        Derivatives { gradient, first_order: diagonal.clone(), diagonal }
+        d
+    }
+
+    fn hold(&mut self, held: &[bool]) {
+        self.held.copy_from_slice(held);
     }
 
     fn product(&mut self, p: &[f64]) -> Vec<f64> {
-        self.product_by(&self.routines.product, p)
+        let product = &self.routines.product;
+        let mut q = self.or(vec![0.0; p.len()], |numbers, kept| {
+            numbers.set_direction(p)?;
+            numbers.product(product, kept)
+        });
+        if let Some(beside) = &mut self.beside {
+            beside.add_product(p, &mut q);
+        }
+        q
     }
 
-    fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
-        let m = self.inverse(damping, held);
-        let solution = m.solve(&mut |p| self.product(p), b, damping, held, stopping);
+    fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution {
+        let m = self.inverse(damping);
+        let solution = m.solve(&mut |p| self.product(p), b, damping, stopping);
         match self.failure {
             Some(_) => Solution { stop: LinearStop::Interrupted, usable: false, ..solution },
             None => solution,
         }
+    }
+
+    fn accepted(&mut self, x: &[f64]) -> Option<Energies> {
+        self.beside.as_mut()?.accepted(x).then(|| self.energies(x))
     }
 }
 
@@ -161,6 +205,7 @@ pub(super) struct Inverse {
     diagonal: Vec<f64>,
     /// Factors of blocks, and their scalars.
     blocks: Vec<(Cholesky<f64, Dyn>, Vec<usize>)>,
+    held: Vec<bool>,
 }
 
 impl Inverse {
@@ -170,13 +215,12 @@ impl Inverse {
         product: &mut dyn FnMut(&[f64]) -> Vec<f64>,
         b: &[f64],
         damping: &[f64],
-        held: &[bool],
         stopping: &Stopping<'_>,
     ) -> Solution {
         let mut apply = |p: &[f64]| {
             let mut q = product(p);
             for (i, q) in q.iter_mut().enumerate() {
-                *q = if held[i] { 0.0 } else { *q + damping[i] * p[i] };
+                *q = if self.held[i] { 0.0 } else { *q + damping[i] * p[i] };
             }
             q
         };

@@ -8,7 +8,7 @@ use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, dot};
 use crate::pipeline_energy::PipelineSolver;
-use crate::pipeline_energy::compiled::{Numbers, OverSizes, Routine, compile_all};
+use crate::pipeline_energy::compiled::{Kept, Linear, Numbers, OverSizes, Routine, compile};
 use crate::pipeline_energy::derive::Base;
 use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::pipeline_energy::model::PipelineModel;
@@ -34,7 +34,7 @@ pub enum Curvature {
 /// The derivative of the solutions of a [`PipelineSolver`], compiled.
 pub struct Sensitivity<'s> {
     solver: &'s PipelineSolver,
-    hessian: Option<Routine>,
+    hessian: Option<Linear>,
     mixed: Routine,
     wrt: Vec<String>,
 }
@@ -73,11 +73,11 @@ impl PipelineSolver {
             sizes.extend(d.iter().zip(size).map(|(d, (_, size))| (d.to_string(), size.to_vec())));
         }
         let sizes: OverSizes<'_> = sizes.iter().map(|(n, s)| (n.as_str(), &s[..])).collect();
-        let pipelines = [mixed].into_iter().chain(hessian).collect();
-        let mut all = compile_all(pipelines, &self.options, &sizes)?.into_iter();
-        let mixed = all.next().unwrap_or_else(|| unreachable!("compile_all: as many routines as pipelines"));
+        let options = &self.options;
+        let hessian = hessian.map(|h| Linear::new(&h, e, [None; 2], options, &sizes)).transpose()?;
+        let mixed = compile(mixed.into(), options, &sizes)?;
         let wrt = wrt.iter().map(|n| n.to_string()).collect();
-        Ok(Sensitivity { solver: self, hessian: all.next(), mixed, wrt })
+        Ok(Sensitivity { solver: self, hessian, mixed, wrt })
     }
 }
 
@@ -101,8 +101,10 @@ impl Sensitivity<'_> {
         let numbers = Numbers::new(&solver.energy, &solver.routines, buffers, params, &solver.pool)?;
         let x = solver.start(&numbers, buffers, params);
         let w = self.adjoint(&numbers, adjoints)?;
-        let model = PipelineModel::new(numbers, &solver.routines, solver.options.preconditioner);
-        let mut at = AtSolution { model, hessian: self.hessian.as_ref() };
+        let hessian = self.hessian.as_ref().map(|h| Ok::<_, PipelineEnergyError>((h, numbers.kept(h)?)));
+        let hessian = hessian.transpose()?;
+        let model = PipelineModel::new(numbers, &solver.routines, solver.options.preconditioner)?;
+        let mut at = AtSolution { model, hessian };
         let d = at.linearise(&x);
         let held = self.held(&at.model.numbers, &x, &d.gradient);
         let watch = Watch::default();
@@ -113,8 +115,9 @@ impl Sensitivity<'_> {
             limit: 10 * x.len().max(50),
             watch: &watch,
         };
-        let step = at.solve(&free(&d.gradient, &held), &held, &stopping);
-        let solution = at.solve(&free(&w, &held), &held, &stopping);
+        at.hold(&held);
+        let step = at.solve(&free(&d.gradient, &held), &stopping);
+        let solution = at.solve(&free(&w, &held), &stopping);
         if let Some(failure) = at.model.failure.take() {
             return Err(failure);
         }
@@ -184,17 +187,18 @@ fn free(v: &[f64], held: &[bool]) -> Vec<f64> {
 /// The model of a solve with another H.
 struct AtSolution<'a> {
     model: PipelineModel<'a>,
-    hessian: Option<&'a Routine>,
+    /// H and what its products keep, if it is not J^T W J.
+    hessian: Option<(&'a Linear, Kept)>,
 }
 
 impl AtSolution<'_> {
     /// H^-1 b.
-    fn solve(&mut self, b: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
+    fn solve(&mut self, b: &[f64], stopping: &Stopping<'_>) -> Solution {
         if b.iter().all(|b| *b == 0.0) {
             let d = b.to_vec();
             return Solution { d, iterations: 0, stop: LinearStop::Tolerance, residual: 0.0, usable: true };
         }
-        self.direction(b, &vec![0.0; b.len()], held, stopping)
+        self.direction(b, &vec![0.0; b.len()], stopping)
     }
 }
 
@@ -204,18 +208,26 @@ impl Model for AtSolution<'_> {
     }
 
     fn linearise(&mut self, x: &[f64]) -> Derivatives {
-        self.model.linearise(x)
+        let derivatives = self.model.linearise(x);
+        if let Some((hessian, kept)) = &self.hessian {
+            self.model.keep_for(hessian, kept);
+        }
+        derivatives
+    }
+
+    fn hold(&mut self, held: &[bool]) {
+        self.model.hold(held);
     }
 
     fn product(&mut self, p: &[f64]) -> Vec<f64> {
-        match self.hessian {
-            Some(hessian) => self.model.product_by(hessian, p),
+        match &self.hessian {
+            Some((hessian, kept)) => self.model.product_by(hessian, kept, p),
             None => self.model.product(p),
         }
     }
 
-    fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
-        let m = self.model.inverse(damping, held);
-        m.solve(&mut |p| self.product(p), b, damping, held, stopping)
+    fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution {
+        let m = self.model.inverse(damping);
+        m.solve(&mut |p| self.product(p), b, damping, stopping)
     }
 }

@@ -2,20 +2,23 @@
 
 use crate::outer::host::Host;
 use crate::outer::lm::{Callback, Control, Minimiser};
+use crate::pipeline_energy::beside::Beside;
 use crate::pipeline_energy::compiled::{Numbers, Routines};
 use crate::pipeline_energy::derive::OverUnknowns;
 use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::pipeline_energy::model::PipelineModel;
-use crate::pipeline_energy::{Loss, PipelineEnergy, Residual};
+use crate::pipeline_energy::{DerivedPipeline, Loss, PipelineEnergy, Residual};
 use crate::problem::bounds::clamp;
+use crate::problem::data::ProblemData;
 use crate::problem::memory::{Memory, MemoryLimit};
 use crate::problem::options::{Backend, CompileOptions, SolveOptions};
-use crate::problem::report::{Lent, Report, Seconds, Setting};
+use crate::problem::report::{KeptValues, Lent, Report, Seconds, Setting};
 use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::analysis::evaluate::{Known, evaluate};
 use sumsq_codegen::runtime::{Buffer, Pool, Scalar};
-use sumsq_codegen::{Expr, Param, Part, Schedule, Target};
+use sumsq_codegen::{Expr, Param, Part, Pipeline, Schedule, Target};
+use sumsq_energy::model::Energy;
 
 impl PipelineEnergy {
     /// Names of the unknowns.
@@ -169,10 +172,22 @@ pub struct PipelineSolver {
 }
 
 impl PipelineSolver {
-    /// The schedules of energy, gradient, diagonal and product.
-    pub fn schedules(&self) -> [&Schedule; 4] {
+    /// A derived pipeline and its schedule; none of [`DerivedPipeline::Kept`] if nothing is kept.
+    pub fn derived(&self, which: DerivedPipeline) -> Option<(&Pipeline, &Schedule)> {
         let Routines { energy, gradient, diagonal, product, .. } = &self.routines;
-        [energy, gradient, diagonal, product].map(|r| &r.schedule)
+        let routine = match which {
+            DerivedPipeline::Energy => energy,
+            DerivedPipeline::Gradient => gradient,
+            DerivedPipeline::Diagonal => diagonal,
+            DerivedPipeline::Kept => product.kept.as_ref()?,
+            DerivedPipeline::Product => &product.product,
+        };
+        Some((&routine.pipeline, &routine.schedule))
+    }
+
+    /// Names of the Funcs whose values are kept between products.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        self.routines.product.names().map(|n| &**n)
     }
 
     /// Minimises E from the unknowns among `buffers` and `params`, which become the solution. All inputs and parameters of the pipeline must
@@ -203,15 +218,47 @@ impl PipelineSolver {
         options: &SolveOptions,
         callback: Callback<'_>,
     ) -> Result<Report, PipelineEnergyError> {
+        self.solve_all(buffers, params, None, options, callback)
+    }
+
+    /// Minimises the sum of E and of an ordinary energy over some of the same unknowns: those of the same names, scalar for scalar as they lie in a
+    /// buffer in C order. Of `beside`, an energy and its data, the values of unknowns do not count; its bounds narrow those of the pipeline
+    /// energy, and what it excludes stays as it is. It is evaluated by its assembled Jacobian, in float64.
+    ///
+    /// # Errors
+    /// As for [`PipelineSolver::solve`]; an unknown of `beside` that is none of these, or of another size.
+    pub fn solve_beside(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &mut [(&str, Scalar)],
+        (energy, data): (&Energy, &ProblemData<'_>),
+        options: &SolveOptions,
+        callback: Callback<'_>,
+    ) -> Result<Report, PipelineEnergyError> {
+        let energy = self.options.losses.apply(energy.clone());
+        self.solve_all(buffers, params, Some((&energy, data)), options, callback)
+    }
+
+    fn solve_all(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &mut [(&str, Scalar)],
+        beside: Option<(&Energy, &ProblemData<'_>)>,
+        options: &SolveOptions,
+        callback: Callback<'_>,
+    ) -> Result<Report, PipelineEnergyError> {
         let started = Instant::now();
         options.check()?;
         let numbers = Numbers::new(&self.energy, &self.routines, buffers, params, &self.pool)?;
-        let memory = self.memory(&numbers)?;
         let mut x = self.start(&numbers, buffers, params);
-        let warnings = self.project(&numbers, &mut x);
-        let component = components(&numbers);
-        let (free, bounds) = (x.len(), self.bounds(&numbers));
-        let model = PipelineModel::new(numbers, &self.routines, self.options.preconditioner);
+        let beside = beside.map(|of| Beside::new(&self.energy, &numbers, of, &self.options)).transpose()?;
+        let bounds = self.bounds(&numbers, beside.as_ref(), &x)?;
+        let warnings = self.project(&numbers, bounds.as_ref(), &mut x);
+        let (free, component) = (x.len(), components(&numbers));
+        let mut model = PipelineModel::new(numbers, &self.routines, self.options.preconditioner)?;
+        model.beside = beside;
+        model.beside.iter_mut().for_each(|beside| beside.start(&x));
+        let memory = self.memory(&model)?;
         let mut host = Host::new(model, x, bounds, component, options);
         let planned = started.elapsed().as_secs_f64();
         let minimiser = Minimiser::start(&mut host, options.clone(), self.options.precision, free);
@@ -235,9 +282,10 @@ impl PipelineSolver {
             solve: started.elapsed().as_secs_f64() - planned,
         };
         let setting = Setting {
-            groups: self.energy.residuals.iter().map(|r| r.func.to_string()).collect(),
+            groups: self.groups(host.model.beside.as_ref()),
             unknowns: free,
-            residuals: self.residuals(buffers, params),
+            residuals: self.residuals(buffers, params)
+                + host.model.beside.as_ref().map_or(0, Beside::residuals),
             unconstrained: host.unconstrained,
             method: options.method,
             preconditioner: host.model.preconditioner(),
@@ -250,7 +298,15 @@ impl PipelineSolver {
             memory,
             grids: Vec::new(),
         };
-        Ok(Report::new(minimiser.finish(), setting, seconds, warnings))
+        let mut report = Report::new(minimiser.finish(), setting, seconds, warnings);
+        let kept = host.model.kept.bytes();
+        report.kept = kept.map(|(name, bytes)| KeptValues { func: name.to_string(), bytes }).collect();
+        Ok(report)
+    }
+
+    fn groups(&self, beside: Option<&Beside<'_>>) -> Vec<String> {
+        let own = self.energy.residuals.iter().map(|r| r.func.to_string());
+        own.chain(beside.into_iter().flat_map(|b| b.groups.iter().cloned())).collect()
     }
 
     /// Number of residuals, tuples by their floats.
@@ -263,10 +319,13 @@ impl PipelineSolver {
         self.energy.residuals.iter().map(count).sum()
     }
 
-    fn memory(&self, numbers: &Numbers<'_>) -> Result<Memory, PipelineEnergyError> {
-        let (inputs, buffers) = numbers.bytes();
+    /// The memory of a solve. Buffers are not touched before it is known to suffice.
+    fn memory(&self, model: &PipelineModel<'_>) -> Result<Memory, PipelineEnergyError> {
+        let (inputs, buffers) = model.numbers.bytes();
+        let kept: u64 = model.kept.bytes().map(|(_, bytes)| bytes).sum();
         // x, its trial, b, d, r, z, p, q, and four diagonals.
-        let buffers = buffers + 12 * (numbers.len() * size_of::<f64>()) as u64;
+        let kept = kept + model.beside.as_ref().map_or(0, Beside::bytes);
+        let buffers = buffers + kept + 12 * (model.numbers.len() * size_of::<f64>()) as u64;
         let limit = MemoryLimit::bytes(self.options.max_memory, inputs);
         let too_much = |limit| PipelineEnergyError::Memory { needed: inputs.saturating_add(buffers), limit };
         Memory::within(inputs, buffers, limit).map_err(too_much)
@@ -293,14 +352,15 @@ impl PipelineSolver {
     }
 
     /// Moves x into its bounds; says of which unknowns how many scalars were outside.
-    fn project(&self, numbers: &Numbers<'_>, x: &mut [f64]) -> Vec<String> {
+    fn project(&self, numbers: &Numbers<'_>, bounds: Option<&[Vec<f64>; 2]>, x: &mut [f64]) -> Vec<String> {
+        let Some([lower, upper]) = bounds else { return vec![] };
         let mut warnings = vec![];
         for (u, (range, _)) in self.energy.unknowns.iter().zip(numbers.ranges()) {
             let mut moved = 0;
-            for v in &mut x[range] {
-                let inside = clamp(*v, u.lower, u.upper);
-                moved += usize::from(inside != *v && !v.is_nan());
-                *v = inside;
+            for i in range {
+                let inside = clamp(x[i], lower[i], upper[i]);
+                moved += usize::from(inside != x[i] && !x[i].is_nan());
+                x[i] = inside;
             }
             if moved > 0 {
                 warnings.push(format!(
@@ -312,17 +372,28 @@ impl PipelineSolver {
         warnings
     }
 
-    fn bounds(&self, numbers: &Numbers<'_>) -> Option<[Vec<f64>; 2]> {
-        let all = &self.energy.unknowns;
-        if all.iter().all(|u| u.lower == f64::NEG_INFINITY && u.upper == f64::INFINITY) {
-            return None;
+    /// Lower and upper bound of each scalar, if there are any.
+    fn bounds(
+        &self,
+        numbers: &Numbers<'_>,
+        beside: Option<&Beside<'_>>,
+        x: &[f64],
+    ) -> Result<Option<[Vec<f64>; 2]>, PipelineEnergyError> {
+        let mut bounds = [vec![], vec![]];
+        for (u, (range, _)) in self.energy.unknowns.iter().zip(numbers.ranges()) {
+            bounds[0].extend(range.clone().map(|_| u.lower));
+            bounds[1].extend(range.map(|_| u.upper));
         }
-        let (mut lower, mut upper) = (vec![], vec![]);
-        for (u, (range, _)) in all.iter().zip(numbers.ranges()) {
-            lower.extend(range.clone().map(|_| u.lower));
-            upper.extend(range.map(|_| u.upper));
+        beside.iter().for_each(|beside| beside.narrow(&mut bounds, x));
+        let [lower, upper] = &bounds;
+        for (u, (mut range, _)) in self.energy.unknowns.iter().zip(numbers.ranges()) {
+            if let Some(i) = range.find(|&i| lower[i] > upper[i]) {
+                let (name, lower, upper) = (u.name.to_string(), lower[i], upper[i]);
+                return Err(PipelineEnergyError::Bounds { name, lower, upper });
+            }
         }
-        Some([lower, upper])
+        let is_free = bounds.iter().flatten().all(|b| b.is_infinite());
+        Ok((!is_free).then_some(bounds))
     }
 
     pub(super) fn not_finite(
@@ -333,8 +404,9 @@ impl PipelineSolver {
     ) -> PipelineEnergyError {
         use crate::outer::host::Model;
         let by_group = model.energies(x).by_group;
-        let bad = self.energy.residuals.iter().zip(by_group).filter(|(_, e)| !e.is_finite());
-        let residuals = bad.map(|(r, _)| r.func.to_string()).collect();
+        let groups = self.groups(model.beside.as_ref());
+        let bad = groups.into_iter().zip(by_group).filter(|(_, e)| !e.is_finite());
+        let residuals = bad.map(|(name, _)| name).collect();
         PipelineEnergyError::InitialNotFinite { energy, residuals }
     }
 

@@ -162,6 +162,16 @@ pub struct Grids {
     pub operator_complexity: f64,
 }
 
+/// Values of a Func of a pipeline energy that are computed once per linearisation, for all products with J^T J.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct KeptValues {
+    /// The Func.
+    pub func: String,
+    /// Bytes of its values.
+    pub bytes: u64,
+}
+
 /// Uses of the caller's arrays and unknowns in the memory of a GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
@@ -204,6 +214,9 @@ pub struct Report {
     /// The hierarchies of grids or aggregates of the preconditioner, one per index space that has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grids>,
+    /// Of an energy over a pipeline, the values that are kept between products.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptValues>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
     /// The reason for the CPU, where that was left open.
@@ -307,6 +320,7 @@ impl Report {
             method: setting.method.name(),
             preconditioner: setting.preconditioner,
             grids: setting.grids,
+            kept: vec![],
             backend: setting.backend,
             why_cpu: setting.why_cpu,
             device: setting.device,

@@ -132,22 +132,26 @@ fn solver(burst: &Burst, weight: f32) -> Result<PipelineSolver, DemoError> {
     Ok(energy(weight).compile(&options, &estimates)?)
 }
 
+/// Options of [`reconstruct`] in the demo.
+pub fn solve_options() -> SolveOptions {
+    SolveOptions { iterations: Some(12), function_tolerance: Some(1e-3), ..SolveOptions::default() }
+}
+
 /// Solves from `start`, with a prior of this weight.
 pub fn reconstruct(
     burst: &Burst,
     start: &Reconstruction,
     weight: f32,
+    options: &SolveOptions,
     observe: &mut dyn FnMut(&Iteration),
 ) -> Result<(Reconstruction, Report), DemoError> {
     let solver = solver(burst, weight)?;
     let buffers = Buffers::new(burst, start)?;
-    let options =
-        SolveOptions { iterations: Some(12), function_tolerance: Some(1e-3), ..SolveOptions::default() };
     let mut callback = |step: &Iteration| {
         observe(step);
         Control::Continue
     };
-    let report = solver.solve_with(&buffers.named(), &mut [], &options, &mut callback)?;
+    let report = solver.solve_with(&buffers.named(), &mut [], options, &mut callback)?;
     Ok((buffers.reconstruction(), report))
 }
 

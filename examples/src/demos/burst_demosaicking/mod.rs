@@ -17,7 +17,9 @@ use crate::demosaicking::Demosaicker;
 use crate::panels;
 use crate::pipelines::{Planar, Values};
 pub use align::align;
-pub use energy::{Reconstruction, WEIGHT, certified, energy, reconstruct, reconstruct_by_adam};
+pub use energy::{
+    Reconstruction, WEIGHT, certified, energy, reconstruct, reconstruct_by_adam, solve_options,
+};
 pub use homography::Homography;
 use image::{Rgb, RgbImage};
 use sumsq::Iteration;
@@ -30,12 +32,17 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let aligned = align(&burst, &mut |label, report| run.reported(label, report))?;
     let start = Reconstruction { picture: burst.demosaicked(0), homographies: aligned.clone() };
     let mut observe = |step: &Iteration| run.observe("reconstruct", step);
-    let (end, report) = reconstruct(&burst, &start, WEIGHT, &mut observe)?;
+    let (end, report) = reconstruct(&burst, &start, WEIGHT, &solve_options(), &mut observe)?;
     run.reported("reconstruct", report);
     let ahd = by_ahd(&burst)?;
     let unit = "of 1, root mean square";
     let result = burst.error(&end.picture);
-    run.measure("error of the picture: one frame, bilinear, and the burst", unit, burst.error(&start.picture), result);
+    run.measure(
+        "error of the picture: one frame, bilinear, and the burst",
+        unit,
+        burst.error(&start.picture),
+        result,
+    );
     run.measure("error of the picture: one frame, by AHD, and the burst", unit, burst.error(&ahd), result);
     let still = vec![Homography::default(); aligned.len()];
     run.measure(
@@ -79,7 +86,8 @@ fn panel(burst: &Burst, pictures: [&Vec<f32>; 3]) -> Result<RgbImage, DemoError>
     let [bilinear, ahd, end] = pictures.map(|picture| piece(picture));
     let [bilinear_off, ahd_off, end_off] = pictures.map(|picture| error(picture));
     let above = [("one frame, bilinear", &bilinear), ("one frame, by AHD", &ahd), ("the burst", &end)];
-    let below = [("error, 6 times", &bilinear_off), ("error, 6 times", &ahd_off), ("error, 6 times", &end_off)];
+    let below =
+        [("error, 6 times", &bilinear_off), ("error, 6 times", &ahd_off), ("error, 6 times", &end_off)];
     let known = [("a raw frame", &mosaic), ("truth", &truth)];
     Ok(panels::column(&[panels::row(&above)?, panels::row(&below)?, panels::row(&known)?]))
 }

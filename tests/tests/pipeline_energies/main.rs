@@ -1,6 +1,9 @@
 //! Energies whose residuals are Funcs of a pipeline: step by step what the same energy does as a text, known answers of filters and
 //! curves, bounds, threads, errors.
 
+mod beside;
+mod kept;
+
 use sumsq::codegen::runtime::{Buffer, BufferSpec, Scalar};
 use sumsq::codegen::{Expr, Input, Pipeline, RDom, ScalarType, Source, Var, boundary};
 use sumsq::energy::losses::LossKind;
