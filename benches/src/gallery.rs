@@ -5,13 +5,14 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use sumsq::codegen::Target;
 use sumsq::codegen::runtime::Pool;
+use sumsq_examples::demosaicking::moire;
 use sumsq_examples::pipelines::{Algorithm, Application, Picture, Planar, Prepared, Values};
 
 /// Pixels of the photograph, in each direction, that become one.
 const STEP: usize = 16;
 
 /// Pipelines with pictures; the others compute layers of networks, matrices and transforms.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 18] = [
     "blur",
     "unsharp",
     "harris",
@@ -20,6 +21,8 @@ const SHOWN: [&str; 16] = [
     "interpolate",
     "guided_upsampling",
     "camera_pipe",
+    "demosaic_ahd",
+    "demosaic_learned",
     "lens_blur",
     "nl_means",
     "stencil_chain",
@@ -88,6 +91,14 @@ fn changed(of: &Picture, to: impl Fn(usize, usize, usize, f64) -> f64) -> Pictur
     })
 }
 
+/// The mosaic of a picture that provokes moire, as wide as the others.
+fn patterns() -> Picture {
+    let scene = moire(0, 256).part([16, 80], [166, 92]);
+    let pixels = (0..scene.width * scene.height).map(|i| (i % scene.width, i / scene.width));
+    let samples = pixels.map(|(x, y)| (255.0 * scene.at(x, y, x % 2 + y % 2)).round() as u16).collect();
+    Picture { width: scene.width, height: scene.height, channels: 1, bits: 8, samples }
+}
+
 /// Outputs by name.
 type Results = Vec<(String, Planar)>;
 
@@ -107,7 +118,7 @@ fn run(
     for (k, slot) in application.slots.iter().enumerate() {
         inputs.push(match (pictures.get(k), slot.default) {
             (Some(picture), _) => prepared.algorithm.taken(slot, picture)?,
-            (None, Some(default)) => default(),
+            (None, Some(default)) => default(&prepared.algorithm.setup),
             (None, None) => return Err(format!("{name} lacks {}", slot.name).into()),
         });
     }
@@ -166,6 +177,18 @@ fn shown(name: &str, photograph: &Picture) -> Result<(Picture, Picture), Box<dyn
             let after = prepared.algorithm.shown(&outputs, None)?;
             let gray = |x: usize, y: usize| mosaic.samples[(y + 24) * mosaic.width + x + 16];
             Ok((made(after.width, after.height, |x, y, _| gray(x, y).div_ceil(4).min(255)), after))
+        }
+        "demosaic_ahd" | "demosaic_learned" => {
+            let before = if name == "demosaic_ahd" { "demosaic_bilinear" } else { "demosaic_ahd" };
+            let mosaic = patterns();
+            let picture = |name: &str| -> Result<Picture, Box<dyn Error>> {
+                let params: &[(&str, &str)] =
+                    if name == "demosaic_learned" { &[("filters", "9")] } else { &[] };
+                let (prepared, outputs) = run(name, params, std::slice::from_ref(&mosaic), 8)?;
+                let made_of = prepared.algorithm.shown(&outputs, Some(&mosaic))?;
+                Ok(made(2 * made_of.width, 2 * made_of.height, |x, y, c| sample(&made_of, x / 2, y / 2, c)))
+            };
+            Ok((picture(before)?, picture(name)?))
         }
         "guided_upsampling" => {
             let small = reduced(photograph, 8 * STEP);

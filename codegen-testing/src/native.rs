@@ -4,6 +4,8 @@ use crate::reference::{Bindings, Realization, Value, evaluate_over};
 use std::ops::Range;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::func::{Layout, Pipeline};
+use sumsq_codegen::ir::stmt::LoweredFunction;
+use sumsq_codegen::limits::{Effort, Limits};
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, Scalar, View};
 use sumsq_codegen::schedule::Schedule;
@@ -26,6 +28,17 @@ pub fn compile_for_gpu(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
 pub fn compile_for(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Compiled, Error> {
     let options = LowerOptions { verify: true, ..LowerOptions::default() };
     Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, target)
+}
+
+/// Compiles what was lowered of `p` under `s`, with the least that LLVM can do, or all.
+pub fn compile_lowered(
+    f: &LoweredFunction,
+    p: &Pipeline,
+    s: &Schedule,
+    effort: Effort,
+) -> Result<Compiled, Error> {
+    let limits = Limits { effort, ..Limits::default() };
+    Compiled::from_lowered_within(f, Signature::of(p, s)?, &Target::host(), &limits)
 }
 
 /// Runs on so many threads; one result per output. An output in place of an input has that input's buffers. Strided buffers of which nothing

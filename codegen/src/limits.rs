@@ -13,11 +13,23 @@ pub struct Limits {
     pub block: u64,
     /// The time at which compilation has to be done.
     pub deadline: Option<Instant>,
+    /// The work that LLVM spends on the code of a processor.
+    pub effort: Effort,
+}
+
+/// The work that LLVM spends on the code of a processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Effort {
+    /// Code that runs fast.
+    #[default]
+    Full,
+    /// Code that is made fast: what runs for less time than that takes, as in tests.
+    Least,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { instructions: u64::MAX, block: u64::MAX, deadline: None }
+        Limits { instructions: u64::MAX, block: u64::MAX, deadline: None, effort: Effort::Full }
     }
 }
 
@@ -56,7 +68,7 @@ mod tests {
 
     #[test]
     fn counts_at_their_edges() {
-        let limits = Limits { instructions: 80, block: 10, deadline: None };
+        let limits = Limits { instructions: 80, block: 10, ..Limits::default() };
         assert!(limits.admit("p", 80, 10).is_ok());
         for (instructions, block, said) in [
             (81, 10, "81 instructions, at most 80 may be compiled"),

@@ -1,6 +1,7 @@
 //! The demos, and what they need: file formats ([`io`]), pictures ([`render`], [`warp`], [`plot`]).
 
 pub mod demos;
+pub mod demosaicking;
 pub mod energies;
 mod geometry;
 pub mod io;

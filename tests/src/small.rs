@@ -153,3 +153,90 @@ pub fn computed_arrays_at_vertices() -> Small {
     ];
     bind(text, &arrays)
 }
+
+/// Elements of more scalars than a block has, in unknowns that residuals couple within each and with one another.
+pub fn wide_elements() -> Small {
+    let n = 21;
+    let mut random = Random::new(6);
+    let text = r#"
+        local N = Dim("N", 0)
+        local A = Unknown("A", opt_float3, {N}, 0)
+        local B = Unknown("B", opt_float5, {N}, 1)
+        local C = Unknown("C", opt_float9, {N}, 2)
+        local M = Array("M", opt_float, {N}, 3)
+        Exclude(greater(M(0), 0.8))
+        Energy(A(0):sum() - 1, 0.3 * A(0), A(0) - A(1))
+        Energy(2 * B(0):sum() - A(0,0), 0.2 * B(0), sin(B(0)) - B(1))
+        Energy(C(0):sum() - B(0):sum(), 0.1 * C(0))
+    "#;
+    let of = |name: &str, width: usize, random: &mut Random| {
+        let shape = [n, width];
+        doubles(name, if width == 1 { &shape[..1] } else { &shape }, random.numbers(n * width))
+    };
+    let arrays = [("A", 3), ("B", 5), ("C", 9), ("M", 1)].map(|(name, width)| of(name, width, &mut random));
+    bind(text, &arrays)
+}
+
+/// Bundle adjustment: cameras of nine parameters (a rotation as axis times angle, a translation, a focal length, two of a lens) see points,
+/// each camera most of them, and all start near the truth.
+pub fn bundle_adjustment() -> Small {
+    let (cameras, points, mut random) = (8, 60, Random::new(7));
+    let text = r#"
+        local C, P, O = Dim("C", 0), Dim("P", 1), Dim("O", 2)
+        local cam = Unknown("cam", opt_float9, {C}, 0)
+        local X = Unknown("X", opt_float3, {P}, 1)
+        local seen = Array("seen", opt_float2, {O}, 2)
+        local G = Graph("G", 3, "c", {C}, 4, "p", {P}, 5, "o", {O}, 6)
+        local w = Vector(cam(G.c,0), cam(G.c,1), cam(G.c,2))
+        local x = X(G.p)
+        local q = w:dot(w)
+        local angle = sqrt(q)
+        local cross = Vector(w(1)*x(2) - w(2)*x(1), w(2)*x(0) - w(0)*x(2), w(0)*x(1) - w(1)*x(0))
+        local turned = cos(angle) * x + sin(angle) / angle * cross + (1 - cos(angle)) / q * w:dot(x) * w
+        local y = turned + Vector(cam(G.c,3), cam(G.c,4), cam(G.c,5))
+        local u = Vector(-y(0) / y(2), -y(1) / y(2))
+        local r = u:dot(u)
+        Energy(cam(G.c,6) * (1 + cam(G.c,7) * r + cam(G.c,8) * r * r) * u - seen(G.o))
+    "#;
+    let mut numbers = |scales: &[f64]| -> Vec<f64> {
+        random.numbers(scales.len()).iter().zip(scales).map(|(v, scale)| v * scale).collect()
+    };
+    let (spread, off) = (
+        [0.3, 0.3, 0.3, 1.0, 1.0, 1.0, 20.0, 0.1, 0.01],
+        [0.01, 0.01, 0.01, 0.05, 0.05, 0.05, 5.0, 0.02, 0.0],
+    );
+    let center = [0.1, 0.1, 0.1, 0.0, 0.0, -8.0, 500.0, 0.0, 0.0];
+    let plus = |a: &[f64], b: Vec<f64>| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a + b).collect() };
+    let cams: Vec<Vec<f64>> = (0..cameras).map(|_| plus(&center, numbers(&spread))).collect();
+    let at: Vec<Vec<f64>> = (0..points).map(|_| numbers(&[2.0; 3])).collect();
+    let all = (0..cameras).flat_map(|c| (0..points).map(move |p| (c, p)));
+    let pairs: Vec<(usize, usize)> = all.filter(|(c, p)| (c + p) % 3 > 0).collect();
+    let seen =
+        pairs.iter().flat_map(|&(c, p)| plus(&projected(&cams[c], &at[p]), numbers(&[0.5; 2]))).collect();
+    let column = |of: fn(&(usize, usize)) -> usize| pairs.iter().map(|pair| of(pair) as i64).collect();
+    let arrays = [
+        doubles("cam", &[cameras, 9], cams.iter().flat_map(|cam| plus(cam, numbers(&off))).collect()),
+        doubles("X", &[points, 3], at.iter().flat_map(|x| plus(x, numbers(&[0.1; 3]))).collect()),
+        doubles("seen", &[pairs.len(), 2], seen),
+        indices("G.c", 1, column(|pair| pair.0)),
+        indices("G.p", 1, column(|pair| pair.1)),
+        indices("G.o", 1, (0..pairs.len() as i64).collect()),
+    ];
+    bind(text, &arrays)
+}
+
+/// Where a camera of [`bundle_adjustment`] sees a point.
+fn projected(cam: &[f64], x: &[f64]) -> [f64; 2] {
+    let w = &cam[..3];
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let (q, along) = (dot(w, w), dot(w, x));
+    let (sin, cos) = q.sqrt().sin_cos();
+    let turned = |i: usize| {
+        let (j, k) = ((i + 1) % 3, (i + 2) % 3);
+        cos * x[i] + sin / q.sqrt() * (w[j] * x[k] - w[k] * x[j]) + (1.0 - cos) / q * along * w[i]
+    };
+    let y = [0, 1, 2].map(|i| turned(i) + cam[3 + i]);
+    let u = [-y[0] / y[2], -y[1] / y[2]];
+    let r = dot(&u, &u);
+    u.map(|u| cam[6] * (1.0 + cam[7] * r + cam[8] * r * r) * u)
+}

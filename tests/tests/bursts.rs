@@ -1,7 +1,7 @@
 //! A burst of raw frames, small: its energy is certified, and picture and homographies come nearer to the truth.
 
 use sumsq_examples::demos::burst_demosaicking::{
-    Burst, Reconstruction, align, certified, reconstruct, solve_options,
+    Burst, Reconstruction, WEIGHT, align, certified, reconstruct, solve_options,
 };
 
 fn burst() -> Burst {
@@ -19,7 +19,8 @@ fn picture_and_homographies_are_found() {
     let start = Reconstruction { picture: burst.demosaicked(0), homographies };
     let mut energies = vec![];
     let (end, report) =
-        reconstruct(&burst, &start, &solve_options(), &mut |step| energies.push(step.energy)).unwrap();
+        reconstruct(&burst, &start, WEIGHT, &solve_options(), &mut |step| energies.push(step.energy))
+            .unwrap();
     assert!(report.energy_final < 0.3 * report.energy_initial, "{report}");
     assert_eq!(energies.len(), report.iterations.len());
     let corners = burst.corners(&end.homographies);

@@ -1,9 +1,7 @@
 //! Long energies: many residuals, and residuals with many reads. Their code is cut into pieces, which changes no result.
 
 use sumsq::energy::Energy;
-use sumsq::{
-    CompileLimits, CompileOptions, NamedArray, Precision, Preconditioner, ProblemData, SolveOptions, Solver,
-};
+use sumsq::{CompileLimits, CompileOptions, NamedArray, Precision, ProblemData, SolveOptions, Solver};
 use sumsq_tests::{Random, bind, doubles};
 
 /// Certifies the routines of an energy at a random place, and that it is lowered.
@@ -56,23 +54,6 @@ fn limits() {
     assert!(few.contains("--max-instructions"), "{few}");
     let soon = error(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
     assert!(soon.contains("compilation takes too long") && soon.contains("--max-compile-seconds"), "{soon}");
-}
-
-/// Blocks of as many unknowns per element as there can be, and of one more: `auto` takes the diagonal then.
-#[test]
-fn blocks_at_their_edge() {
-    let compiled = |channels: usize, preconditioner| {
-        let text = format!(
-            "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float{channels}, {{N}}, 0)\nEnergy(X(0):sum() - 1, X(0) - X(1))"
-        );
-        let energy = Energy::from_text("blocks.t", &text).unwrap();
-        let options = CompileOptions { preconditioner, ..CompileOptions::default() };
-        sumsq::schedules(&energy, &options).map_err(|e| e.to_string())
-    };
-    compiled(8, Preconditioner::BlockJacobi).unwrap();
-    let error = compiled(9, Preconditioner::BlockJacobi).unwrap_err();
-    assert!(error.contains("at most 8 unknowns per element, this energy has 9"), "{error}");
-    compiled(9, Preconditioner::Auto).unwrap();
 }
 
 /// A residual of 81 reads stores r and J p; smaller ones compute them where they are read.

@@ -1,6 +1,6 @@
 //! The problems on which sumsq and Ceres meet.
 
-use std::path::{Path, PathBuf};
+use super::published;
 use sumsq::{ArrayData, NamedArray};
 use sumsq_examples::demos::{Problem, arap_mesh_deformation, poisson_image_editing, shape_from_shading};
 use sumsq_examples::io::{npz::Archive, picture};
@@ -206,12 +206,6 @@ fn energy_file(name: &str) -> Result<String, String> {
 
 fn dim(name: &str, value: usize) -> NamedArray {
     NamedArray { name: name.into(), shape: vec![], data: ArrayData::Int(vec![value as i64], "int32") }
-}
-
-/// A path in the inputs that are no part of the project: they lie in `../shared` beside it, or where `SUMSQ_SHARED` says.
-fn published(path: &str) -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 mod ablation;
 mod assembled;
+mod burst;
 mod ceres;
 pub mod ceres_problems;
 mod compile;
 mod convolution;
+mod demosaicking;
 mod engine;
 mod engine_pipelines;
 mod gradients;
@@ -51,6 +53,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("pipelines", pipelines::run),
     ("convolution", convolution::run),
     ("gradients", gradients::run),
+    ("demosaicking", demosaicking::run),
+    ("burst", burst::run),
     ("tutorial", tutorial::run),
 ];
 
@@ -58,6 +62,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
 fn root() -> PathBuf {
     let here = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::var_os("SUMSQ_ROOT").map_or_else(here, PathBuf::from)
+}
+
+/// A path in the inputs that are no part of the project: they lie in `../shared` beside it, or where `SUMSQ_SHARED` says.
+fn published(path: &str) -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
 }
 
 /// The inputs of image warping at its published size, from the reference cases.

@@ -143,7 +143,7 @@ impl Inputs {
             let input = if let Some(array) = self.arrays.iter().find(|array| array.name == slot.name) {
                 Planar::of_array(array, slot.planes != Planes::Array)
             } else if let Some(default) = slot.default {
-                Ok(default())
+                Ok(default(&algorithm.setup))
             } else if let Some(picture) = pictures.as_slice().first() {
                 pictures.next();
                 algorithm.taken(slot, picture)

@@ -118,8 +118,34 @@ impl Case {
     }
 }
 
+/// Takes weights away where outputs bend or jump when the inputs change so little.
+fn away_from_kinks(case: &mut Case, h: f32) {
+    for (k, a) in case.arrays.iter().enumerate() {
+        let v = noise(a.data.len(), 5);
+        let at = |h: f32| {
+            let mut arrays = case.arrays.clone();
+            if let ArrayData::F32(x) = &mut arrays[k].data {
+                x.iter_mut().zip(&v).for_each(|(x, v)| *x += h * v);
+            }
+            numbers(&run(&case.bench, case.name, &case.params, &arrays, false)[0])
+        };
+        let [below, here, above] = [-h, 0.0, h].map(at);
+        let ArrayData::F32(weights) = &mut case.weights[0].data else { panic!("weights are floats") };
+        let mut left = 0;
+        for (i, w) in weights.iter_mut().enumerate() {
+            let bend = (above[i] - 2.0 * here[i] + below[i]).abs();
+            *w *= f32::from(u8::from(bend < 1e-3 * f64::from(h)));
+            left += usize::from(*w != 0.0);
+        }
+        assert!(3 * left > weights.len(), "{}: {left} of {} values are smooth", case.name, weights.len());
+    }
+}
+
 fn agrees_with_differences(name: &'static str) {
-    let case = Case::new(name);
+    let mut case = Case::new(name);
+    if name == "demosaic_ahd" {
+        away_from_kinks(&mut case, 1e-3);
+    }
     let d = case.gradient();
     let h = if name == "max_filter" { 2e-4 } else { 1e-3 };
     for (k, a) in case.arrays.iter().enumerate().filter(|(_, a)| is_real(a)) {

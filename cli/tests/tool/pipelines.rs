@@ -196,6 +196,12 @@ pub fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
         "local_laplacian" => (vec![whole(real("input", &[15, 18, 3]), 65535.0)], &["levels=3"]),
         "interpolate" => (vec![real("input", &[15, 18, 4])], &[]),
         "camera_pipe" => (vec![whole(real("input", &[68, 70]), 1023.0)], &[]),
+        "demosaic_bilinear" | "demosaic_ahd" => (vec![real("mosaic", &[21, 37])], &[]),
+        "demosaic_learned" => {
+            let filters = ["green", "edges"].map(|name| real(name, &[2, 5, 5]));
+            let colours = [real("beside", &[3, 2]), real("below", &[2, 3]), real("diagonal", &[2, 2])];
+            ([&[real("mosaic", &[9, 37])], &filters[..], &colours].concat(), &[])
+        }
         "nl_means" => (vec![real("input", &[9, 37, 3])], &["patch=3", "search=3"]),
         "max_filter" => (vec![real("input", &[9, 37, 3])], &["radius=15"]),
         "resize" => (vec![bytes(real("input", &[22, 36, 3]))], &["scale=0.5"]),

@@ -1,7 +1,7 @@
 //! Counters of a checked run.
 
 use indexmap::IndexMap;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::ops::RangeInclusive;
 use sumsq_codegen::expr::{Flat, Name};
 
@@ -63,7 +63,7 @@ impl From<&Flat> for Counted {
 /// Counts of a run.
 #[derive(Clone, Default, Debug)]
 pub struct Counters {
-    counted: IndexMap<Counted, FuncCounters>,
+    counted: IndexMap<Counted, FuncCounters, FxBuildHasher>,
     points: FxHashSet<(Name, Vec<i64>)>,
     /// Arithmetic operations so far, those of let-bound data among them.
     pub operations: usize,

@@ -13,6 +13,11 @@ impl Machine {
 
     /// The value of an expression; a node that is shared inside of a statement is evaluated once.
     pub(super) fn eval(&mut self, e: &Expr) -> Fallible<Lanes> {
+        let leaf =
+            matches!(e.kind(), ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_));
+        if leaf || !e.is_shared() {
+            return self.compute(e);
+        }
         if let Some(v) = self.memo.get(&e.id()) {
             return Ok(v.clone());
         }
@@ -51,6 +56,9 @@ impl Machine {
             ExprKind::Binary(op, a, b) => {
                 let from = a.ty().scalar;
                 let (x, y) = (self.eval(a)?, self.eval(b)?);
+                if let ([x], [y]) = (&x[..], &y[..]) {
+                    return Ok(smallvec![value::binary(*op, from, *x, *y).map_err(ill)?]);
+                }
                 (0..x.len().max(y.len()))
                     .map(|l| value::binary(*op, from, lane(&x, l), lane(&y, l)).map_err(ill))
                     .collect::<Fallible<_>>()?

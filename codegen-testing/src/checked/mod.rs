@@ -27,6 +27,7 @@ pub use memory::Buffer;
 use crate::reference::{Bindings, Realization};
 use sumsq_codegen::error::Error;
 use sumsq_codegen::func::Pipeline;
+use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::trim::trim;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::nests::build_nests;
@@ -85,8 +86,19 @@ pub fn run_lowered(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usiz
 
 /// As [`run_lowered`] over domains.
 pub fn run_lowered_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domain]) -> Result<Run, Error> {
+    let f = on_large_stack(|| lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() }))?;
+    run_function_over(&f, p, s, b, domains)
+}
+
+/// Runs the function that was lowered of `p` under `s`.
+pub fn run_function_over(
+    f: &LoweredFunction,
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Domain],
+) -> Result<Run, Error> {
     on_large_stack(|| {
-        let f = lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() })?;
         let mut m = Machine::new();
         m.bind_pipeline(p, s, b, domains);
         finish(p, m, &f.body, domains)

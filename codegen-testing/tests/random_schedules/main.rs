@@ -2,8 +2,9 @@
 //!
 //! Integers and floats must agree to the bit, on any number of threads; sums whose order a schedule changes, and relaxed code,
 //! within the bound of their number of terms and magnitudes. A schedule may be refused with a typed error, never with
-//! anything else; what a run refuses is checked as well. Each case runs twice: its lowered statements on checked memory, and as machine code; one in [`AHEAD`] also as a C program that links
-//! what is compiled ahead of time. A case that fails is
+//! anything else; what a run refuses is checked as well. Each case runs twice: its lowered statements on checked memory, and as machine code, of which LLVM optimises one in
+//! [`OPTIMISED`]. One in [`NESTS`] also runs as loop nests on checked memory, one in [`AHEAD`] as a C program that links what is compiled ahead of
+//! time. A case that fails is
 //! made smaller and printed as the text of its program. `SUMSQ_FUZZ_CASES` sets how many cases run, `SUMSQ_FUZZ_SEED` the
 //! first seed (to repeat one case: its seed, and 1 case, which is then also printed), `SUMSQ_FUZZ_STATS=1` prints in how many cases
 //! each directive and feature got its turn. `cargo xtask fuzz` runs many.
@@ -16,6 +17,7 @@ mod stats;
 
 use run::{Outcome, run};
 use sumsq_codegen::{Directive, ScalarType, Tail};
+use sumsq_codegen_testing::random::program::Executors;
 use sumsq_codegen_testing::random::refused::drop_refused;
 use sumsq_codegen_testing::random::{differentiable, program, schedules};
 use sumsq_codegen_testing::reference::Value;
@@ -25,6 +27,10 @@ use sumsq_codegen_testing::rng::Rng;
 const CASES: u64 = 100;
 /// One case in as many is compiled ahead of time, too.
 const AHEAD: u64 = 20;
+/// One in as many also runs as nests.
+const NESTS: u64 = 4;
+/// The machine code of one in as many is optimised.
+const OPTIMISED: u64 = 3;
 /// Gradients of an ordinary test run.
 const GRADIENTS: u64 = 4;
 
@@ -46,11 +52,13 @@ fn schedules_do_not_change_results() {
         let mut rng = Rng::new(seed);
         let mut case = program::program(&mut rng);
         schedules::schedule(&mut rng, &mut case);
-        case.ahead = seed % AHEAD == 0 || cases == 1;
+        let every = |n| seed % n == 0 || cases == 1;
+        case.by = Executors { ahead: every(AHEAD), nests: every(NESTS), optimised: every(OPTIMISED) };
         if cases == 1 {
             println!("{}", shrink::text(&case));
         }
-        let mut outcome = run(&case);
+        let mut expected = None;
+        let mut outcome = run(&case, &mut expected);
         // What is refused is dropped, so that the rest of the schedule gets its turn.
         while let Outcome::Refused(error) | Outcome::RefusedByRun(error, _) = &outcome {
             refused += 1;
@@ -62,7 +70,7 @@ fn schedules_do_not_change_results() {
             if !drop_refused(&mut case, error) {
                 break;
             }
-            outcome = run(&case);
+            outcome = run(&case, &mut expected);
         }
         match outcome {
             Outcome::Same => {
@@ -76,8 +84,11 @@ fn schedules_do_not_change_results() {
             Outcome::TooLarge => large += 1,
             Outcome::Wrong(message) => {
                 println!("  WRONG: {message}\n{}", shrink::text(&case));
+                case.by.nests = true;
                 let (small, message) = shrink::shrink(&case);
-                wrong.push(format!("seed {seed}: {message}\n{}", shrink::text(&small)));
+                let text = format!("seed {seed}: {message}\n{}", shrink::text(&small));
+                println!("  SMALLER: {text}");
+                wrong.push(text);
             }
         }
     }
@@ -122,13 +133,14 @@ fn schedules_do_not_change_gradients() {
         for all in case.schedule.stages.values_mut() {
             all.retain(|d| !matches!(d, Directive::Bound { .. } | Directive::AlignBounds { .. }));
         }
-        let mut outcome = run(&case);
+        let mut expected = None;
+        let mut outcome = run(&case, &mut expected);
         while let Outcome::Refused(error) | Outcome::RefusedByRun(error, _) = &outcome {
             println!("  refused: {error}");
             if !drop_refused(&mut case, error) {
                 break;
             }
-            outcome = run(&case);
+            outcome = run(&case, &mut expected);
         }
         match outcome {
             Outcome::Same => same += 1,

@@ -2,9 +2,14 @@
 
 use crate::refusals::{at_run_time, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use sumsq_codegen::limits::Effort;
 use sumsq_codegen::lower::expand_math::expand_math_expr;
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::stack::on_large_stack;
 use sumsq_codegen::{Error, Expr, Pipeline, Schedule};
-use sumsq_codegen_testing::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
+use sumsq_codegen_testing::checked::{
+    TOO_LARGE, TOO_LONG, run_function_over, run_lowered_over, run_nests_over,
+};
 use sumsq_codegen_testing::random::approximate::bounds;
 use sumsq_codegen_testing::random::program::Case;
 use sumsq_codegen_testing::reference::{Realization, evaluate_over};
@@ -23,10 +28,18 @@ pub enum Outcome {
     Wrong(String),
 }
 
-/// Runs a case on checked memory, as nests and lowered, where a stray access or a race is found before it does harm, then
-/// as machine code on pools of 1 and 3 threads, and if it has kernels on a stand-in for a GPU. Panics are caught.
-pub fn run(case: &Case) -> Outcome {
-    match catch_unwind(AssertUnwindSafe(|| compare(case))) {
+/// Results of the reference: they are those of the program, whatever its schedule.
+pub struct Expected {
+    plain: Vec<Realization>,
+    /// With functions as the arithmetic that lowering makes of them.
+    expanded: Vec<Realization>,
+}
+
+/// Runs a case on checked memory, lowered and if it says so as nests, where a stray access or a race is found before it does harm, then
+/// as machine code on pools of 1 and 3 threads, and if it has kernels on a stand-in for a GPU. Panics are caught. `expected` is kept for the
+/// same program under another schedule.
+pub fn run(case: &Case, expected: &mut Option<Expected>) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| compare(case, expected))) {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
         Ok(Err(Failure::Error(e))) if at_run_time(&e) => match check(case, &e) {
@@ -57,7 +70,7 @@ impl From<Error> for Failure {
     }
 }
 
-fn compare(case: &Case) -> Result<(), Failure> {
+fn compare(case: &Case, expected: &mut Option<Expected>) -> Result<(), Failure> {
     let (p, b) = (&case.pipeline, &case.bindings);
     let text = case.schedule.to_string();
     // As it is read back: which names of an expression are variables is decided where it is applied.
@@ -69,8 +82,14 @@ fn compare(case: &Case) -> Result<(), Failure> {
     if empty_input || case.domains.iter().flatten().any(|d| d.1 == 0) {
         return refused_as_empty(case, s);
     }
-    let (plain, expanded) =
-        (evaluate_over(p, b, &case.domains)?, evaluate_over(&expanded(p), b, &case.domains)?);
+    let code = on_large_stack(|| lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() }))?;
+    let Expected { plain, expanded } = match expected {
+        Some(known) => known,
+        None => expected.insert(Expected {
+            plain: evaluate_over(p, b, &case.domains)?,
+            expanded: evaluate_over(&expanded(p), b, &case.domains)?,
+        }),
+    };
     let bounds = bounds(case)?;
     let same = |got: &[Realization], expected: &[Realization], by: &str| -> Result<(), Failure> {
         let outputs = p.outputs.iter().zip(expected);
@@ -80,24 +99,27 @@ fn compare(case: &Case) -> Result<(), Failure> {
         }
         Ok(())
     };
-    let nests = run_nests_over(p, s, b, &case.domains)?;
-    same(&nests.outputs, &plain, "nests")?;
-    let lowered = run_lowered_over(p, s, b, &case.domains)?;
-    same(&lowered.outputs, &expanded, "lowered")?;
-    let compiled = sumsq_codegen_testing::native::compile(p, s)?;
+    if case.by.nests {
+        let nests = run_nests_over(p, s, b, &case.domains)?;
+        same(&nests.outputs, plain, "nests")?;
+    }
+    let lowered = run_function_over(&code, p, s, b, &case.domains)?;
+    same(&lowered.outputs, expanded, "lowered")?;
+    let effort = if case.by.optimised { Effort::Full } else { Effort::Least };
+    let compiled = sumsq_codegen_testing::native::compile_lowered(&code, p, s, effort)?;
     for threads in [1, 3] {
         let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, threads)?;
-        same(&outputs, &expanded, &format!("{threads} threads"))?;
+        same(&outputs, expanded, &format!("{threads} threads"))?;
     }
     if case.has_kernels() {
         let compiled = sumsq_codegen_testing::native::compile_for_gpu(p, s)?;
         let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, 1)?;
-        same(&outputs, &expanded, "on a GPU")?;
+        same(&outputs, expanded, "on a GPU")?;
     }
-    if case.ahead
+    if case.by.ahead
         && let Some(outputs) = crate::ahead::run(case, s)?
     {
-        same(&outputs, &expanded, "ahead of time")?;
+        same(&outputs, expanded, "ahead of time")?;
     }
     Ok(())
 }

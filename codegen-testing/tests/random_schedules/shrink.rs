@@ -31,7 +31,7 @@ pub fn shrink(case: &Case) -> (Case, String) {
 }
 
 fn failure(case: &Case) -> Option<String> {
-    match run(case) {
+    match run(case, &mut None) {
         // Without an output, what names its size is wrong in another way.
         Outcome::Wrong(message) if message.contains("has no value") => None,
         Outcome::Wrong(message) => Some(message),

@@ -324,3 +324,19 @@ fn too_much_shared_memory_is_refused() {
         "wide: store_in(shared): its kernel needs 67600 bytes of shared memory, and a block has 49152";
     assert!(said.contains(expected), "{said}");
 }
+
+/// The mask of the lanes of a loop of the host is hoisted out of it: a vector, which the walk of segments has no place for.
+#[test]
+fn a_vector_is_hoisted_of_a_loop_of_the_host() {
+    let mut p = Pipeline::new("hoisted");
+    let (b, x) = (sumsq_codegen::Var::new("b"), sumsq_codegen::Var::new("x"));
+    let bins = p.func(Func::new("bins", &[b], vec![Expr::int(ScalarType::U8, 7)]));
+    let at = x.expr().max(0).min(11);
+    let out = p.func(Func::new("out", &[x], vec![bins.at(&[at], 0).cast(ScalarType::I32)]));
+    p.output(&out);
+    let text = "bins: compute_root split(b, bg, bc, 2, auto) split(bg, bo, bl, 8, auto) vectorize(bl)\n\
+                out: split(x, xo, xi, 32, predicate) gpu_blocks(xo) gpu_threads(xi)\n";
+    for n in [1, 9, 40] {
+        agree_on_gpu(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![n]]);
+    }
+}

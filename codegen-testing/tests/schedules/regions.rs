@@ -105,6 +105,11 @@ fn refusals() {
             "out: split(x, xo, xi, 4, predicate) g: compute_at(out, xo) bound_extent(x, 5)",
             "g: bound_extent(x, 5): 6 coordinates may be needed at out, xo",
         ),
+        (
+            "out: split(x, xo, xi, 16, guard) split(xi, xio, xii, 4, guard)
+             g: compute_at(out, xio) store_at(out, xo) bound_extent(x, 64)",
+            "g: bound_extent(x, 64): an iteration of out, xio may need no coordinate, and its storage is further out",
+        ),
         ("g: compute_root set_estimate(x, 0, 0)", "g: set_estimate(x, 0, 0): the extent must be at least 1"),
         ("g: compute_root align_storage(x, 0)", "g: align_storage(x, 0): the modulus must be in 1..=2^20"),
         ("g: compute_root reorder_storage(x)", "g: reorder_storage(x): name all dimensions, fastest first"),

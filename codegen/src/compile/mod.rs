@@ -142,7 +142,17 @@ impl Compiled {
         signature: Signature,
         target: &Target,
     ) -> Result<Compiled, Error> {
-        Compiled::within(f, signature, target, &Limits::default(), None)
+        Compiled::from_lowered_within(f, signature, target, &Limits::default())
+    }
+
+    /// As [`Compiled::from_lowered`], within limits.
+    pub fn from_lowered_within(
+        f: &LoweredFunction,
+        signature: Signature,
+        target: &Target,
+        limits: &Limits,
+    ) -> Result<Compiled, Error> {
+        Compiled::within(f, signature, target, limits, None)
     }
 
     fn within(

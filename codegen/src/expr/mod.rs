@@ -402,6 +402,11 @@ impl Expr {
         Arc::as_ptr(&self.0) as usize
     }
 
+    /// True if something else holds the node, too: what is not shared is met once wherever all of an expression is walked.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// The hash of what it says, kept with the node.
     pub(crate) fn structural_hash(&self) -> u64 {
         self.0.hash

@@ -84,7 +84,8 @@ impl Cut<'_> {
     fn segment(&mut self, s: &Stmt) -> Result<Segment, Error> {
         Ok(match s {
             Stmt::Block(list) => Segment::Block(self.sequence(list)?),
-            Stmt::Let { name, value, body } if !loads(value) => {
+            // A vector is no scalar of the walk: what is hoisted of a loop of the host stays with that.
+            Stmt::Let { name, value, body } if !loads(value) && value.ty().lanes == 1 => {
                 self.types.insert(name.clone(), value.ty().scalar);
                 let body = Box::new(self.segment(body)?);
                 Segment::Let { name: name.clone(), value: value.clone(), body }

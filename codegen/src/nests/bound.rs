@@ -36,6 +36,15 @@ pub(super) fn bound(
             return Ok(());
         }
     };
+    // A block of which a guard leaves nothing may begin behind everything that is needed, where the storage ends.
+    if b.min.is_none()
+        && *level != f.store
+        && !are_blocks(scope, func, d, &b.extent)
+        && !scope.facts.proves_le(&i.min, &i.max)
+    {
+        let rule = format!("an iteration of {level} may need no coordinate, and its storage is further out");
+        return Err(illegal(&f.stages[0].id, text, rule));
+    }
     let given = Interval { max: offset(&add(&min, &b.extent), -1), min };
     if *level == Level::Root {
         let message = format!("{func}: {text}: needed from, to, given from, to");

@@ -40,7 +40,7 @@ fn compare(case: &Case, rng: &mut Rng) -> Result<Result<(usize, usize), String>,
     let with = |what: &str, e: &dyn std::fmt::Display| format!("{what}{e}, with {options:?}");
     let solver = match Solver::compile_for(energy.clone(), &options, target) {
         Ok(solver) => solver,
-        // Eight unknowns per element are too many for one preconditioner; a target of other lanes may have other choices.
+        // Multigrid takes grids of few unknowns per element; a target of other lanes may have other choices.
         Err(SolveError::Option(e)) => return Ok(Err(e.to_string())),
         Err(e @ SolveError::Limit(_)) => return Ok(Err(e.to_string())),
         Err(e) => return Err(with("compile: ", &e)),

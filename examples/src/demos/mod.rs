@@ -23,6 +23,7 @@ pub use run::{Measure, Observer, Outcome, Pass};
 
 use crate::Vec3;
 use crate::io::{FileError, Outputs};
+use crate::pipelines::PipelineError;
 use crate::plot::PlotError;
 use std::path::Path;
 use sumsq::codegen::runtime::BufferError;
@@ -205,6 +206,8 @@ pub enum DemoError {
     Buffer(#[from] BufferError),
     #[error("the energy of {demo} is a pipeline, not a text: it has no inputs for `sumsq solve`")]
     NoText { demo: &'static str },
+    #[error(transparent)]
+    Applied(#[from] PipelineError),
     #[error("the demo's own data: {0}")]
     Data(String),
 }

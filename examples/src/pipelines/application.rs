@@ -35,7 +35,7 @@ pub struct Slot {
     /// The way of pictures and arrays into it.
     pub planes: Planes,
     /// Its contents if none are given, unless they have to be.
-    pub default: Option<fn() -> Planar>,
+    pub default: Option<fn(&Setup) -> Planar>,
 }
 
 impl Slot {
@@ -45,7 +45,7 @@ impl Slot {
     }
 
     /// The same input with a default.
-    pub const fn or(self, default: fn() -> Planar) -> Slot {
+    pub const fn or(self, default: fn(&Setup) -> Planar) -> Slot {
         Slot { default: Some(default), ..self }
     }
 }

@@ -38,14 +38,14 @@ fn matrix(values: [f32; 12]) -> Planar {
     Planar { extents: vec![4, 3], values: Values::F32(values.to_vec()) }
 }
 
-fn warm() -> Planar {
+fn warm(_: &Setup) -> Planar {
     matrix([
         1.6697, -0.2693, -0.4004, -42.4346, -0.3576, 1.0615, 1.5949, -37.1158, -0.2175, -1.8751, 6.9640,
         -26.6970,
     ])
 }
 
-fn cold() -> Planar {
+fn cold(_: &Setup) -> Planar {
     matrix([
         2.2997, -0.4478, 0.1706, -39.0923, -0.3826, 1.5906, -0.2080, -25.4311, -0.0888, -0.7344, 2.2832,
         -20.0826,

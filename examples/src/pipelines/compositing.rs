@@ -21,7 +21,7 @@ pub(super) const APPLICATION: Application = Application {
             "operators of layers 1 to 5, all 0 if none are given: 0 over, 1 atop, 2 xor, 3 in, 4 out",
             Planes::Array,
         )
-        .or(|| Planar { extents: vec![5], values: Values::Int(vec![0; 5]) }),
+        .or(|_| Planar { extents: vec![5], values: Values::Int(vec![0; 5]) }),
     ],
     parameters: &[],
     build,

@@ -39,6 +39,11 @@ mod blur;
 mod camera_pipe;
 mod compositing;
 mod conv_layer;
+mod demosaic;
+mod demosaic_ahd;
+mod demosaic_bilinear;
+mod demosaic_filters;
+mod demosaic_learned;
 mod depthwise_separable_conv;
 mod fft;
 mod flow_warp;
@@ -66,6 +71,7 @@ use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, ScalarType, bounda
 
 pub use algorithm::Algorithm;
 pub use application::{Application, Planes, Sizes, Slot};
+pub use demosaic_filters::Filters;
 pub use gradient::{Gradient, GradientError};
 pub use layer::{Argument, LAYERS, Layer, Lines, Pass, Routine};
 pub use pictures::{Picture, PictureError};
@@ -73,7 +79,7 @@ pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 25] = [
+pub const ALL: [&Application; 28] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
@@ -82,6 +88,9 @@ pub const ALL: [&Application; 25] = [
     &interpolate::APPLICATION,
     &guided_upsampling::APPLICATION,
     &camera_pipe::APPLICATION,
+    &demosaic_bilinear::APPLICATION,
+    &demosaic_ahd::APPLICATION,
+    &demosaic_learned::APPLICATION,
     &lens_blur::APPLICATION,
     &nl_means::APPLICATION,
     &stencil_chain::APPLICATION,

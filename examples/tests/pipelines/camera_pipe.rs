@@ -4,8 +4,9 @@ use crate::common::{Plain, Within, assembles, check, given, same_bits_from_c, wh
 use sumsq_examples::pipelines::{Application, Planar};
 
 fn inputs(w: i32, h: i32) -> [Planar; 3] {
-    let slots = Application::find("camera_pipe").expect("it is listed").slots;
-    let matrix = |k: usize| slots[k].default.expect("matrices have defaults")();
+    let application = Application::find("camera_pipe").expect("it is listed");
+    let setup = application.setup(&[], 16).expect("defaults are taken");
+    let matrix = |k: usize| application.slots[k].default.expect("matrices have defaults")(&setup);
     [whole_input(&[w, h], 1024), matrix(1), matrix(2)]
 }
 

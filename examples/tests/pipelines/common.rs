@@ -120,7 +120,7 @@ impl Plain {
 }
 
 /// Applications with so many stages above each other that not all can be inlined.
-const PYRAMIDS: [&str; 4] = ["interpolate", "local_laplacian", "lens_blur", "stencil_chain"];
+const PYRAMIDS: [&str; 5] = ["demosaic_ahd", "interpolate", "local_laplacian", "lens_blur", "stencil_chain"];
 
 /// The empty schedule is refused at once where it would take the memory of the machine.
 #[test]

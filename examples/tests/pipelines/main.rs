@@ -7,6 +7,7 @@ mod camera_pipe;
 mod common;
 mod compositing;
 mod conv_layer;
+mod demosaic;
 mod depthwise_separable_conv;
 mod fft;
 mod guided_upsampling;

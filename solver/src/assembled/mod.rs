@@ -48,6 +48,7 @@ use crate::problem::bounds::Bounds;
 use crate::problem::data::{Numbers, ProblemData, loss_scales};
 use rayon::prelude::*;
 use std::borrow::Cow;
+use std::ops::Range;
 use sumsq_energy::dag::{Access, Source};
 use sumsq_energy::model::{Domain, Energy, Loss, SpaceId, UnknownId};
 
@@ -191,13 +192,18 @@ impl<'a> Explicit<'a> {
         self.free_scalars().iter().map(|&s| of_scalars[s as usize]).collect()
     }
 
-    /// The column of J of each unknown scalar of an element, `None` where excluded.
+    /// The columns of J of the unknown scalars of an element; none where it is excluded.
     pub(crate) fn columns_at(&self, space: SpaceId, element: usize) -> Vec<u32> {
+        self.columns_of(space, element, 0..usize::MAX)
+    }
+
+    /// As [`Explicit::columns_at`], of a run of its components.
+    pub(crate) fn columns_of(&self, space: SpaceId, element: usize, run: Range<usize>) -> Vec<u32> {
         let unknowns = self.energy.unknowns.iter().enumerate().filter(|(_, f)| f.space == space);
         let scalars = unknowns.flat_map(|(u, f)| {
             (0..usize::from(f.channels)).map(move |channel| self.layout.scalar(u, element, channel))
         });
-        scalars.filter_map(|s| self.layout.column(s)).collect()
+        scalars.skip(run.start).take(run.len()).filter_map(|s| self.layout.column(s)).collect()
     }
 
     /// The unknowns as bound, flat.

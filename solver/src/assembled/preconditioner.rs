@@ -1,7 +1,8 @@
-//! The preconditioners of the assembled path: the diagonal blocks of A, of size 0 (none), 1 (Jacobi), or all unknowns of an
-//! element (block Jacobi).
+//! The preconditioners of the assembled path: the diagonal blocks of A, of size 0 (none), 1 (Jacobi), or of
+//! [`blocks`] of an element (block Jacobi).
 
 use crate::assembled::{Explicit, Jacobian};
+use crate::problem::blocks;
 use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rayon::prelude::*;
@@ -47,14 +48,17 @@ pub(super) enum BlockInverse {
     Diagonal(Vec<f64>),
 }
 
-/// The columns of J of each element that has any, if this kind of M is made of them.
+/// The columns of J of each block that has any, if this kind of M is made of them.
 pub(super) fn element_blocks(kind: Preconditioner, problem: &Explicit<'_>) -> Vec<Vec<u32>> {
     if matches!(kind, Preconditioner::None | Preconditioner::Jacobi) {
         return vec![];
     }
     let spaces = (0..problem.energy.spaces.len()).map(|s| SpaceId(s as u32));
     let elements = spaces.flat_map(|s| (0..problem.layout.elements(s)).map(move |e| (s, e)));
-    elements.map(|(s, e)| problem.columns_at(s, e)).filter(|block| !block.is_empty()).collect()
+    let of_element = |(s, e)| {
+        blocks::of_space(&problem.energy, s).into_iter().map(move |run| problem.columns_of(s, e, run))
+    };
+    elements.flat_map(of_element).filter(|block| !block.is_empty()).collect()
 }
 
 impl BlockDiagonal {

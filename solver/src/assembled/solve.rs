@@ -170,4 +170,8 @@ impl Steps for OnThreads<'_, '_> {
     fn reject(&mut self) {
         self.host.reject();
     }
+
+    fn set_aside(&mut self) -> bool {
+        self.threads.run(|| self.host.set_aside())
+    }
 }

@@ -51,7 +51,9 @@ use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
 use crate::matrix_free::vectors::{Extents, Initial};
+use crate::problem::blocks;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use sumsq_codegen::{ScalarType, Target};
 use sumsq_energy::dag::ExprId;
@@ -146,6 +148,7 @@ fn bare_space(
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),
+        blocks: blocks::of_space(energy, id),
         coupled: false,
         kept: Entries::Diagonal,
         stores_q: false,
@@ -183,10 +186,13 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
     Shape { name: m.name(), fields, stages, has_hierarchies, has_aggregates }
 }
 
-/// True if no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
+/// True if no residual couples two scalars of a block of M over a space.
 fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
-    let mut pairs = (0..space.components).flat_map(|i| (0..i).map(move |j| (i, j)));
-    pairs.all(|(i, j)| !couples(energy, r, space.id, i, j))
+    let pairs = |block: &Range<usize>| {
+        let first = block.start;
+        block.clone().flat_map(move |i| (first..i).map(move |j| (i, j)))
+    };
+    space.blocks.iter().flat_map(pairs).all(|(i, j)| !couples(energy, r, space.id, i, j))
 }
 
 /// True if some residual couples these two scalars of one element of a space.

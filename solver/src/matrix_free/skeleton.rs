@@ -9,6 +9,7 @@ use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
 use sumsq_energy::dag::ExprId;
@@ -79,7 +80,9 @@ pub struct Space {
     pub skips: bool,
     /// True if any of its unknowns has box bounds.
     pub bounded: bool,
-    /// True if some residual couples two scalars of one element: its block of J^T J is more than a diagonal.
+    /// The runs of components whose entries of J^T J make a block, see [`crate::problem::blocks`].
+    pub blocks: Vec<Range<usize>>,
+    /// True if some residual couples two scalars of one of these: the block is more than a diagonal.
     pub coupled: bool,
     /// The entries of the blocks of J^T J that come with g: those that some preconditioner reads.
     pub kept: Entries,
@@ -96,7 +99,7 @@ pub struct Space {
 pub enum Entries {
     /// The diagonal.
     Diagonal,
-    /// The lower triangle, packed.
+    /// The lower triangles of its blocks, each packed.
     Block,
 }
 
@@ -212,12 +215,12 @@ pub fn packed(i: usize, j: usize) -> usize {
 }
 
 impl Entries {
-    /// Their positions in the packed blocks of elements with so many components.
-    pub fn list(self, components: usize) -> Vec<usize> {
-        match self {
-            Entries::Diagonal => (0..components).map(|i| packed(i, i)).collect(),
-            Entries::Block => (0..packed(components, 0)).collect(),
-        }
+    /// Their positions in the packed lower triangles of elements with these blocks.
+    pub fn list(self, blocks: &[Range<usize>]) -> Vec<usize> {
+        let rows = blocks
+            .iter()
+            .flat_map(|b| b.clone().map(move |i| (i, if self == Entries::Block { b.start } else { i })));
+        rows.flat_map(|(i, first)| (first..=i).map(move |j| packed(i, j))).collect()
     }
 }
 
@@ -229,7 +232,7 @@ impl Space {
 
     /// The entries of the packed blocks of J^T J that come with g.
     pub fn kept_entries(&self) -> Vec<usize> {
-        self.kept.list(self.components)
+        self.kept.list(&self.blocks)
     }
 
     /// Position of entry (i, j) of the block among those.

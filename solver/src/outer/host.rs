@@ -59,6 +59,8 @@ pub(crate) struct Host<'a, M> {
     watch: Watch,
     pub x: Vec<f64>,
     trial: Vec<f64>,
+    /// The x that is set aside, if any is.
+    aside: Option<Vec<f64>>,
     at: Derivatives,
     /// Lower and upper bound of each scalar, if there are any.
     bounds: Option<[Vec<f64>; 2]>,
@@ -88,6 +90,7 @@ impl<'a, M: Model> Host<'a, M> {
             options,
             watch: Watch::new(options.cancel.clone(), options.max_time),
             trial: x.clone(),
+            aside: None,
             at: Derivatives::default(),
             bounds,
             unconstrained: 0,
@@ -240,6 +243,16 @@ impl<M: Model> Steps for Host<'_, M> {
 
     fn reject(&mut self) {
         self.forcing.rejected();
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let Some(aside) = self.aside.replace(self.x.clone()) else { return true };
+        self.x = aside;
+        self.largest.fill(0.0);
+        self.running.fill(0.0);
+        self.forcing = Forcing::new(self.options);
+        self.model.accepted(&self.x);
+        true
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ins and outs of a solve: data, bounds, options, choices of storage, the report.
 
 pub mod aggregates;
+pub mod blocks;
 pub mod bounds;
 pub mod cancel;
 pub mod data;

@@ -180,6 +180,9 @@ pub struct SolveOptions {
     pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,
+    /// Where the limit of steps ends LM, it begins again from the start with this radius and as many steps, and the lower of the two ends
+    /// counts; `None`: it does not, but where all unknowns are globals and neither `radius` nor `iterations` is given, with the largest radius.
+    pub second_radius: Option<f64>,
     /// Largest radius, above 0.
     pub max_radius: f64,
     /// The solve ends below this radius.
@@ -219,6 +222,7 @@ impl Default for SolveOptions {
             forcing: 1e-2,
             eta: None,
             radius: None,
+            second_radius: None,
             max_radius: 1e16,
             min_radius: 1e-32,
             radius_decrease_factor: 2.0,
@@ -253,13 +257,15 @@ const THOROUGH: Pace = Pace { iterations: 1000, radius: 1e-3, function_tolerance
 
 impl SolveOptions {
     /// The options with nothing left open. Of LM where all unknowns are globals ([`Energy::only_globals`]): 1000 iterations, a first radius
-    /// of 1e-3, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none.
+    /// of 1e-3 and a second one, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none.
     pub fn decided_for(&self, energy: &Energy) -> SolveOptions {
         let thorough = self.method == Method::LevenbergMarquardt && energy.only_globals();
         let pace = if thorough { THOROUGH } else { BRISK };
+        let left_open = thorough && self.radius.is_none() && self.iterations.is_none();
         SolveOptions {
             iterations: self.iterations.or(Some(pace.iterations)),
             radius: self.radius.or(Some(pace.radius)),
+            second_radius: self.second_radius.or(left_open.then_some(self.max_radius)),
             function_tolerance: self.function_tolerance.or(Some(pace.function_tolerance)),
             running_scales: self.running_scales.or(Some(pace.running_scales)),
             ..self.clone()
@@ -337,9 +343,9 @@ pub enum OptionError {
         /// The value that was given.
         came: usize,
     },
-    /// Blocks of so many unknowns cannot be had.
-    #[error("{kind} takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
-    Blocks {
+    /// Elements have too many unknown scalars.
+    #[error("{kind} takes at most {most} unknowns per element, this energy has {came}: use block_jacobi")]
+    WideElements {
         /// The preconditioner.
         kind: &'static str,
         /// Unknowns per element at most.
@@ -406,6 +412,7 @@ impl SolveOptions {
             ("linear_tolerance", self.linear_tolerance.unwrap_or(1.0)),
             ("eta", self.eta.unwrap_or(1.0)),
             ("radius", self.radius()),
+            ("second_radius", self.second_radius.unwrap_or(1.0)),
             ("max_radius", self.max_radius),
             ("min_lm_diagonal", self.min_lm_diagonal),
             ("max_lm_diagonal", self.max_lm_diagonal),

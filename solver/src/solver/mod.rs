@@ -37,6 +37,7 @@ use sumsq_codegen::cache::Cache;
 use sumsq_codegen::compile::cache;
 use sumsq_codegen::error::CudaError;
 use sumsq_codegen::ir::stmt::LoweredFunction;
+use sumsq_codegen::limits::Effort;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::cuda::devices;
 use sumsq_codegen::runtime::{Buffer, FloatEnvironment, Pool};
@@ -221,7 +222,7 @@ impl CompileOptions {
         let CompileLimits { instructions, seconds } = self.limits;
         let longest = Duration::try_from_secs_f64(seconds).ok();
         let deadline = longest.and_then(|longest| started.checked_add(longest));
-        Limits { instructions, block: instructions / BLOCK_SHARE, deadline }
+        Limits { instructions, block: instructions / BLOCK_SHARE, deadline, effort: Effort::Full }
     }
 
     /// The energy with its losses and choices so, and its routines.

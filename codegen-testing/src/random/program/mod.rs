@@ -66,8 +66,19 @@ pub struct Case {
     pub sinks: Vec<Name>,
     /// Funcs of which their only consumer needs a few rows or columns at a time.
     pub rings: Vec<Name>,
-    /// True if it is compiled ahead of time, too.
+    /// How it is run.
+    pub by: Executors,
+}
+
+/// What runs a case, besides its lowered statements on checked memory and its machine code.
+#[derive(Clone, Copy, Default)]
+pub struct Executors {
+    /// A C program that links what is compiled ahead of time.
     pub ahead: bool,
+    /// Its loop nests, before they are lowered, on checked memory.
+    pub nests: bool,
+    /// LLVM's passes are run over the machine code.
+    pub optimised: bool,
 }
 
 /// Something that can be called.

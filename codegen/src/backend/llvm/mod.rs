@@ -43,7 +43,7 @@ mod warp;
 use crate::backend::abi::EntryFn;
 use crate::error::Error;
 use crate::ir::stmt::LoweredFunction;
-use crate::limits::Limits;
+use crate::limits::{Effort, Limits};
 use crate::stack::on_large_stack;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,7 @@ pub fn object(
     limits: &Limits,
 ) -> Result<(Vec<u8>, Vec<String>), Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
-    let machine = Machine::new(target).map_err(fail)?;
+    let machine = Machine::new(target, limits.effort).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;
     let (instructions, block) = module.ir.instructions();
     limits.admit(&f.name, instructions, block)?;
@@ -148,7 +148,7 @@ pub(crate) fn ptx(
     limits: &Limits,
 ) -> Result<String, Error> {
     let fail = |message| Error::Backend { pipeline: name.into(), message };
-    let machine = Machine::new(target).map_err(fail)?;
+    let machine = Machine::new(target, Effort::Full).map_err(fail)?;
     let ir = kernel::emit_kernels(name, kernels, target).map_err(fail)?;
     machine.prepare(&ir);
     ir.verify().map_err(|e| fail(format!("LLVM refused the module: {e}")))?;
@@ -173,7 +173,7 @@ pub(crate) fn ptx(
 /// The PTX of the kernel that steers a device's loops, and its name; see [`kernel::emit_tick`].
 pub(crate) fn tick(target: &Target) -> Result<(String, &'static str), Error> {
     let fail = |message| Error::Backend { pipeline: "loop".into(), message };
-    let machine = Machine::new(target).map_err(fail)?;
+    let machine = Machine::new(target, Effort::Full).map_err(fail)?;
     let ir = kernel::emit_tick(target);
     machine.prepare(&ir);
     ir.verify().map_err(fail)?;
@@ -196,7 +196,7 @@ pub fn listing(f: &LoweredFunction, target: &Target) -> Result<Listing, Error> {
 
 fn listing_here(f: &LoweredFunction, target: &Target) -> Result<Listing, Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
-    let machine = Machine::new(target).map_err(fail)?;
+    let machine = Machine::new(target, Effort::Full).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;
     let llvm = module.ir.text();
     machine.optimize(&module.ir).map_err(fail)?;

@@ -3,6 +3,7 @@
 use super::ir::Ir;
 use super::message::{c_string, check, take_message};
 use crate::backend::{nvptx, x86};
+use crate::limits::Effort;
 use crate::target::Target;
 use inkwell::llvm_sys::core::{
     LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart,
@@ -21,6 +22,9 @@ use std::ptr;
 /// takes a third of the time and its code is a fifth larger.
 const PASSES: &str = "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,\
     simplifycfg,sroa,loop-mssa(licm),gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+
+/// As few as there can be: frame slots to registers, which leaves less to select.
+const LEAST_PASSES: &str = "function(sroa,early-cse)";
 
 /// The passes for a GPU, behind which code generation does nothing but select instructions: what LLVM does there by default is for processors with few
 /// registers and cheap addresses. Strength reduction of loops gives every plane that a loop reads an address of its own, in two registers each, and
@@ -50,7 +54,7 @@ impl Drop for Machine {
 
 impl Machine {
     /// A machine that generates code for `target`.
-    pub(super) fn new(target: &Target) -> Result<Machine, String> {
+    pub(super) fn new(target: &Target, effort: Effort) -> Result<Machine, String> {
         let p = &target.processor;
         let (level, passes) = match target.gpu {
             Some(_) => {
@@ -59,7 +63,10 @@ impl Machine {
             }
             None => {
                 x86::initialise();
-                (LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault, PASSES)
+                match effort {
+                    Effort::Full => (LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault, PASSES),
+                    Effort::Least => (LLVMCodeGenOptLevel::LLVMCodeGenLevelNone, LEAST_PASSES),
+                }
             }
         };
         let (triple, cpu, features) = (c_string(&p.triple), c_string(&p.name), c_string(&p.features));

@@ -6,11 +6,12 @@ use crate::demos::DemoError;
 use sumsq::codegen::runtime::{Buffer, BufferSpec};
 use sumsq::codegen::{Expr, Input, Pipeline, ScalarType::F32, Source, Var, boundary};
 use sumsq::energy::losses::LossKind;
-use sumsq::pipeline_energy::{Certificate, Loss, PipelineEnergy};
+use sumsq::pipeline_energy::{Certificate, Course, Descent, Loss, PipelineEnergy, PipelineSolver};
 use sumsq::{CompileOptions, Control, Iteration, Precision, Report, SolveOptions};
 
-/// Weight of the prior's residuals, and the size of a difference from which it counts by its first power: lambda = 2 WEIGHT SCALE.
-const WEIGHT: f32 = 0.5;
+/// Weight of the prior's residuals, chosen on other bursts than the demo's (`cargo xtask bench burst`).
+pub const WEIGHT: f32 = 0.5;
+/// The size of a difference from which the prior counts by its first power: lambda = 2 WEIGHT^2 SCALE.
 const SCALE: f64 = 0.002;
 
 /// A picture, plane after plane, and where the pixels of frames 1, 2... lie in it.
@@ -22,8 +23,8 @@ pub struct Reconstruction {
     pub homographies: Vec<Homography>,
 }
 
-/// The energy, over unknown `picture` (x, y, channel) and `homography` (number, frame).
-pub fn energy() -> PipelineEnergy {
+/// The energy with a prior of this weight, over unknown `picture` (x, y, channel) and `homography` (number, frame).
+pub fn energy(weight: f32) -> PipelineEnergy {
     let [x, y, c, n] = ["x", "y", "c", "n"].map(Var::new);
     let mut p = Pipeline::new("burst_demosaicking");
     let picture = p.input(Input::strided("picture", &[F32], 3));
@@ -52,13 +53,13 @@ pub fn energy() -> PipelineEnergy {
 
     let [across, down, _] = <[_; 3]>::try_from(picture.domain()).unwrap_or_default();
     let near = p.func(boundary::repeat_edge("near", &picture, &[across, down, None]));
-    let change = |dx: i32, dy: i32| (near.of((x + dx, y + dy, c)) - near.of((x, y, c))) * WEIGHT;
+    let change = |dx: i32, dy: i32| (near.of((x + dx, y + dy, c)) - near.of((x, y, c))) * weight;
     p.define_tuple("prior", [x, y, c], vec![change(1, 0), change(0, 1)]);
 
     let extents = |e: [Expr; 3]| e.map(|e| (Expr::from(0), e));
     let others = extents([width.clone(), height.clone(), frames.extent(2)]);
     let pixels = extents([width, height, Expr::from(3)]);
-    let prior = Loss::Robust { kind: LossKind::Huber, scale: f64::from(WEIGHT) * SCALE, second_order: false };
+    let prior = Loss::Robust { kind: LossKind::Huber, scale: f64::from(weight) * SCALE, second_order: false };
     PipelineEnergy::new(p)
         .unknown("picture")
         .unknown("homography")
@@ -123,22 +124,28 @@ fn estimates(burst: &Burst) -> [(&'static str, Vec<i32>); 7] {
     ]
 }
 
+/// The energy, compiled for bursts of this size.
+fn solver(burst: &Burst, weight: f32) -> Result<PipelineSolver, DemoError> {
+    let estimates = estimates(burst);
+    let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, s)| (*n, &s[..])).collect();
+    let options = CompileOptions { precision: Precision::F32, ..CompileOptions::default() };
+    Ok(energy(weight).compile(&options, &estimates)?)
+}
+
 /// Options of [`reconstruct`] in the demo.
 pub fn solve_options() -> SolveOptions {
     SolveOptions { iterations: Some(12), function_tolerance: Some(1e-3), ..SolveOptions::default() }
 }
 
-/// Solves from `start`.
+/// Solves from `start`, with a prior of this weight.
 pub fn reconstruct(
     burst: &Burst,
     start: &Reconstruction,
+    weight: f32,
     options: &SolveOptions,
     observe: &mut dyn FnMut(&Iteration),
 ) -> Result<(Reconstruction, Report), DemoError> {
-    let estimates = estimates(burst);
-    let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, s)| (*n, &s[..])).collect();
-    let compiled = CompileOptions { precision: Precision::F32, ..CompileOptions::default() };
-    let solver = energy().compile(&compiled, &estimates)?;
+    let solver = solver(burst, weight)?;
     let buffers = Buffers::new(burst, start)?;
     let mut callback = |step: &Iteration| {
         observe(step);
@@ -148,9 +155,22 @@ pub fn reconstruct(
     Ok((buffers.reconstruction(), report))
 }
 
+/// The same by Adam in so many steps, at the rate of the paper for the picture; in pixels the homographies' is of the same size.
+pub fn reconstruct_by_adam(
+    burst: &Burst,
+    start: &Reconstruction,
+    weight: f32,
+    iterations: usize,
+) -> Result<(Reconstruction, Course), DemoError> {
+    let solver = solver(burst, weight)?;
+    let buffers = Buffers::new(burst, start)?;
+    let course = solver.descend(&buffers.named(), &mut [], &Descent { iterations, ..Descent::default() })?;
+    Ok((buffers.reconstruction(), course))
+}
+
 /// The derivatives of the energy beside finite differences, a little away from what is true of `burst`.
 pub fn certified(burst: &Burst) -> Result<Certificate, DemoError> {
     let homographies = burst.homographies.iter().map(|h| Homography(h.0.map(|a| a + 0.1))).collect();
     let buffers = Buffers::new(burst, &Reconstruction { picture: burst.demosaicked(0), homographies })?;
-    Ok(energy().check(&buffers.named(), &[], None)?)
+    Ok(energy(WEIGHT).check(&buffers.named(), &[], None)?)
 }

@@ -13,12 +13,17 @@ mod synthetic;
 
 use super::DemoError;
 use super::run::Run;
+use crate::demosaicking::Demosaicker;
 use crate::panels;
+use crate::pipelines::{Planar, Values};
 pub use align::align;
-pub use energy::{Reconstruction, certified, energy, reconstruct, solve_options};
+pub use energy::{
+    Reconstruction, WEIGHT, certified, energy, reconstruct, reconstruct_by_adam, solve_options,
+};
 pub use homography::Homography;
 use image::{Rgb, RgbImage};
 use sumsq::Iteration;
+use sumsq::codegen::runtime::Pool;
 pub use synthetic::Burst;
 
 /// Reconstructs the burst.
@@ -27,14 +32,18 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let aligned = align(&burst, &mut |label, report| run.reported(label, report))?;
     let start = Reconstruction { picture: burst.demosaicked(0), homographies: aligned.clone() };
     let mut observe = |step: &Iteration| run.observe("reconstruct", step);
-    let (end, report) = reconstruct(&burst, &start, &solve_options(), &mut observe)?;
+    let (end, report) = reconstruct(&burst, &start, WEIGHT, &solve_options(), &mut observe)?;
     run.reported("reconstruct", report);
+    let ahd = by_ahd(&burst)?;
+    let unit = "of 1, root mean square";
+    let result = burst.error(&end.picture);
     run.measure(
-        "error of the picture",
-        "of 1, root mean square",
+        "error of the picture: one frame, bilinear, and the burst",
+        unit,
         burst.error(&start.picture),
-        burst.error(&end.picture),
+        result,
     );
+    run.measure("error of the picture: one frame, by AHD, and the burst", unit, burst.error(&ahd), result);
     let still = vec![Homography::default(); aligned.len()];
     run.measure(
         "corners, before and after alignment",
@@ -48,7 +57,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
         burst.corners(&aligned),
         burst.corners(&end.homographies),
     );
-    run.picture("", &panel(&burst, &start, &end)?)?;
+    run.picture("", &panel(&burst, [&start.picture, &ahd, &end.picture])?)?;
     run.plot()
 }
 
@@ -57,25 +66,30 @@ const PIECE: u32 = 160;
 /// Pixels that one of its pixels becomes.
 const LARGE: u32 = 3;
 
-/// One frame's mosaic, that frame demosaicked, the result and the truth, a piece of each; errors below.
-fn panel(burst: &Burst, start: &Reconstruction, end: &Reconstruction) -> Result<RgbImage, DemoError> {
+/// The first frame alone, demosaicked by AHD.
+pub fn by_ahd(burst: &Burst) -> Result<Vec<f32>, DemoError> {
+    let values = Values::F32(burst.frames[..burst.width * burst.height].to_vec());
+    let mosaic = Planar { extents: vec![burst.width as i32, burst.height as i32], values };
+    Ok(Demosaicker::new("demosaic_ahd")?.run(&Pool::with_all_cores(), &mosaic)?.values)
+}
+
+/// Pieces of one frame's mosaic, of that frame demosaicked in two ways, of the result and of the truth; errors below.
+fn panel(burst: &Burst, pictures: [&Vec<f32>; 3]) -> Result<RgbImage, DemoError> {
     let piece = |picture: &[f32]| large(burst, &|x, y, c| picture[burst.at(x, y, c)]);
     let error = |picture: &[f32]| {
-        let off = |x, y, c| 4.0 * (picture[burst.at(x, y, c)] - burst.truth[burst.at(x, y, c)]).abs();
+        let off = |x, y, c| 6.0 * (picture[burst.at(x, y, c)] - burst.truth[burst.at(x, y, c)]).abs();
         large(burst, &off)
     };
     let mosaic =
         large(burst, &|x, y, c| if c == synthetic::channel(x, y) { burst.raw(0, x, y) } else { 0.0 });
-    let panels = [mosaic, piece(&start.picture), piece(&end.picture), piece(&burst.truth)];
-    let above = [
-        ("a raw frame", &panels[0]),
-        ("that frame, demosaicked", &panels[1]),
-        ("the burst", &panels[2]),
-        ("truth", &panels[3]),
-    ];
-    let errors = [error(&start.picture), error(&end.picture)];
-    let below = [("its error, 4 times", &errors[0]), ("the burst's error, 4 times", &errors[1])];
-    Ok(panels::column(&[panels::row(&above)?, panels::row(&below)?]))
+    let truth = piece(&burst.truth);
+    let [bilinear, ahd, end] = pictures.map(|picture| piece(picture));
+    let [bilinear_off, ahd_off, end_off] = pictures.map(|picture| error(picture));
+    let above = [("one frame, bilinear", &bilinear), ("one frame, by AHD", &ahd), ("the burst", &end)];
+    let below =
+        [("error, 6 times", &bilinear_off), ("error, 6 times", &ahd_off), ("error, 6 times", &end_off)];
+    let known = [("a raw frame", &mosaic), ("truth", &truth)];
+    Ok(panels::column(&[panels::row(&above)?, panels::row(&below)?, panels::row(&known)?]))
 }
 
 /// The middle piece of a picture, enlarged.

@@ -320,6 +320,21 @@ impl Plan {
         tuple.copy_from(&values).map_err(not_copied(id))
     }
 
+    /// Returns x, a list per unknown; `to` takes its place, if it is given.
+    pub(crate) fn exchange_x(&mut self, to: Option<Vec<Vec<f64>>>) -> Result<Vec<Vec<f64>>, SolveError> {
+        let elements =
+            |s| self.essential(What::X.of(s)).spec().extents.iter().map(|&n| n as usize).product::<usize>();
+        let unknowns = self.k.energy.unknowns.iter();
+        let mut x: Vec<Vec<f64>> =
+            unknowns.map(|u| vec![0.0; elements(u.space) * usize::from(u.channels)]).collect();
+        self.download(What::X, |_| 0, &mut x)?;
+        if let Some(to) = to {
+            self.upload(What::X, |_| 0, &to)?;
+            self.match_trials()?;
+        }
+        Ok(x)
+    }
+
     /// Exchanges x and x + d.
     pub(crate) fn swap_trial(&mut self) -> Result<(), SolveError> {
         for s in &self.k.spaces {

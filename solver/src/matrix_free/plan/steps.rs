@@ -43,7 +43,9 @@ pub struct Run {
     largest: Vec<Vec<f64>>,
     /// The preconditioners of the plan.
     kinds: Vec<Arc<dyn Preconditioner>>,
-    /// The number of the one in use.
+    /// The x that is set aside, if any is: a list per unknown.
+    aside: Option<Vec<Vec<f64>>>,
+    /// The number of the preconditioner in use.
     kind: u8,
     /// The preconditioner whose stages have run since the last linearisation, and 1/R when they did.
     prepared: Option<(u8, f64)>,
@@ -76,6 +78,7 @@ impl Run {
             linear_limit,
             largest: vec![],
             kinds: kinds.to_vec(),
+            aside: None,
             kind: 0,
             prepared: None,
             tried: false,
@@ -399,5 +402,24 @@ impl Steps for OnPlan<'_> {
 
     fn reject(&mut self) {
         self.run.forcing.rejected();
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let aside = self.run.aside.take();
+        let moves = aside.is_some();
+        match self.plan.exchange_x(aside) {
+            Ok(here) => self.run.aside = Some(here),
+            // An array on a device that does not hand it out.
+            Err(_) if !moves => return false,
+            Err(e) => {
+                self.run.failure.get_or_insert(e);
+                return false;
+            }
+        }
+        if moves {
+            self.run.largest.clear();
+            self.run.forcing = Forcing::new(&self.run.options);
+        }
+        true
     }
 }

@@ -83,6 +83,11 @@ pub trait Steps {
     fn accept(&mut self) -> Option<Energies>;
     /// x stays what it is, to the bit.
     fn reject(&mut self);
+    /// Sets x aside; if some x was set aside before, that becomes x, and scales of D begin anew. `energy_at_start` follows. Returns false
+    /// where this is not to be had: nothing has changed then.
+    fn set_aside(&mut self) -> bool {
+        false
+    }
 }
 
 /// Wish of an observer of the iterations.
@@ -177,6 +182,23 @@ pub struct Minimiser {
     invalid: bool,
     iterations: Vec<Iteration>,
     ended: Option<Termination>,
+    attempt: Attempt,
+    /// Steps at most, over both descents.
+    limit: usize,
+}
+
+/// The descent that a minimisation is in, of two from the same start: the first begins with `radius`, the second with `second_radius`.
+///
+/// Where a first radius is small, steps follow what is steep; valleys that are curved and nearly flat then take more of them than there are.
+/// From a large one they begin with Gauss-Newton's, which may end somewhere else. So the second descent begins only where the first has
+/// come to its limit, and counts only if it ends lower.
+enum Attempt {
+    /// No second one can follow.
+    Only,
+    /// The start is set aside.
+    First,
+    /// The end of the first is set aside: E and the norms of g there.
+    Second(Energies, Linearisation),
 }
 
 impl Minimiser {
@@ -194,6 +216,7 @@ impl Minimiser {
         }
         let mut run = Minimiser {
             trust: TrustRegion::new(&options),
+            limit: options.iterations(),
             options,
             precision,
             watch,
@@ -205,6 +228,7 @@ impl Minimiser {
             invalid: false,
             iterations: Vec::new(),
             ended: None,
+            attempt: Attempt::Only,
         };
         if free == 0 {
             run.ended = Some(Termination::NoFreeUnknown);
@@ -213,6 +237,9 @@ impl Minimiser {
         run.gradient = steps.linearise(run.radius());
         run.gradient_initial = run.gradient.gradient_max_norm;
         run.ended = run.gradient_is_small().then_some(Termination::GradientTolerance);
+        if run.options.second_radius.is_some() && !run.gauss_newton() && steps.set_aside() {
+            run.attempt = Attempt::First;
+        }
         Ok(run)
     }
 
@@ -228,6 +255,8 @@ impl Minimiser {
         }
         self.energies = energies;
         self.invalid = false;
+        // What is set aside is of the numbers before.
+        self.attempt = Attempt::Only;
         self.gradient = steps.linearise(self.radius());
         self.ended = self.gradient_is_small().then_some(Termination::GradientTolerance);
         Ok(())
@@ -239,8 +268,8 @@ impl Minimiser {
             let before = self.iterations.len();
             self.step(steps);
             let Some(step) = self.iterations.get(before) else { continue };
-            if callback(step) == Control::Abort {
-                self.ended.get_or_insert(Termination::UserAbort);
+            if callback(step) == Control::Abort && self.ended.is_none() {
+                self.ended = Some(self.settle(steps, Termination::UserAbort));
             }
         }
     }
@@ -248,12 +277,44 @@ impl Minimiser {
     /// Takes one step, unless the solve has ended or a limit ends it first. Returns why it ended, once it has.
     pub fn step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         if self.ended.is_none() {
-            self.ended = self.limit();
-        }
-        if self.ended.is_none() {
-            self.ended = self.take_step(steps);
+            let mut end = self.limit_reached();
+            if end == Some(Termination::MaxIterations) && self.begin_again(steps) {
+                end = None;
+            }
+            let end = end.or_else(|| self.take_step(steps));
+            self.ended = end.map(|end| self.settle(steps, end));
         }
         self.ended
+    }
+
+    /// Goes back to the start for the second descent, if one can follow.
+    fn begin_again(&mut self, steps: &mut dyn Steps) -> bool {
+        let Some(radius) = self.options.second_radius else { return false };
+        if !matches!(self.attempt, Attempt::First) || !steps.set_aside() {
+            return false;
+        }
+        self.attempt = Attempt::Second(std::mem::take(&mut self.energies), self.gradient);
+        self.energies = steps.energy_at_start();
+        self.trust = TrustRegion { radius, ..TrustRegion::new(&self.options) };
+        self.limit += self.options.iterations();
+        (self.longest_step, self.invalid) = (0.0, false);
+        self.gradient = steps.linearise(self.radius());
+        true
+    }
+
+    /// Ends the solve: where the second descent ended no lower than the first, x is where that ended, and so does the solve.
+    fn settle(&mut self, steps: &mut dyn Steps, end: Termination) -> Termination {
+        let Attempt::Second(first, gradient) = std::mem::replace(&mut self.attempt, Attempt::Only) else {
+            return end;
+        };
+        // False for NaN: an engine that failed moves nothing.
+        if self.energies.total < first.total || end == Termination::Failed || !steps.set_aside() {
+            return end;
+        }
+        steps.energy_at_start();
+        (self.energies, self.gradient) = (first, gradient);
+        use Termination::{Interrupted, MaxSeconds, UserAbort};
+        if matches!(end, Interrupted | MaxSeconds | UserAbort) { end } else { Termination::MaxIterations }
     }
 
     /// The records of all steps so far.
@@ -266,8 +327,8 @@ impl Minimiser {
         &self.energies
     }
 
-    fn limit(&self) -> Option<Termination> {
-        if self.iterations.len() >= self.options.iterations() {
+    fn limit_reached(&self) -> Option<Termination> {
+        if self.iterations.len() >= self.limit {
             return Some(Termination::MaxIterations);
         }
         self.watch.is_over().then(|| self.interruption())

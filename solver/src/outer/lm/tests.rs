@@ -369,12 +369,13 @@ struct Dense {
     step: DVector<f64>,
     /// The largest diag(J^T J) so far.
     largest: DVector<f64>,
+    aside: Option<DVector<f64>>,
 }
 
 impl Dense {
     fn run(problem: Problem, start: &[f64], options: &SolveOptions) -> (Outcome, DVector<f64>) {
         let x = DVector::from_column_slice(start);
-        let mut dense = Dense { problem, step: x.clone(), largest: DVector::zeros(x.len()), x };
+        let mut dense = Dense { problem, step: x.clone(), largest: DVector::zeros(x.len()), aside: None, x };
         let outcome =
             minimise(&mut dense, options, Precision::F64, start.len(), &mut |_| Control::Continue).unwrap();
         (outcome, dense.x)
@@ -421,6 +422,13 @@ impl Steps for Dense {
         None
     }
     fn reject(&mut self) {}
+    fn set_aside(&mut self) -> bool {
+        if let Some(aside) = self.aside.replace(self.x.clone()) {
+            self.x = aside;
+            self.largest.fill(0.0);
+        }
+        true
+    }
 }
 
 fn rosenbrock(x: &DVector<f64>) -> (DVector<f64>, DMatrix<f64>) {
@@ -506,4 +514,48 @@ fn gauss_newton_solves_a_linear_problem_in_one_step() {
     let (outcome, x) = Dense::run(line, &[50.0, -20.0], &gn(1));
     assert!((x - DVector::from_column_slice(&[1.5, 0.5])).amax() < 1e-12);
     approx::assert_relative_eq!(outcome.energy_final, 1.5, max_relative = 1e-12);
+}
+
+/// Steps of Gauss-Newton reach the minimum of a linear energy at once; with a radius of 1e-9 none gets anywhere.
+#[test]
+fn a_second_descent_begins_where_the_first_has_come_to_its_limit() {
+    let start = [50.0, -20.0];
+    let options = SolveOptions { radius: Some(1e-9), second_radius: Some(1e16), ..plain(3) };
+    let (outcome, x) = Dense::run(line, &start, &options);
+    assert!(converged(outcome.termination), "{:?}", outcome.termination);
+    assert!((x - DVector::from_column_slice(&[1.5, 0.5])).amax() < 1e-9);
+    let energies: Vec<f64> = outcome.iterations.iter().map(|i| i.energy).collect();
+    assert!(energies[2] > 100.0 && energies[3] < 1.5 + 1e-9, "{energies:?}");
+    let (outcome, _) = Dense::run(line, &start, &SolveOptions { second_radius: None, ..options.clone() });
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxIterations, 3));
+    // One that converges is not followed by another.
+    let (outcome, _) = Dense::run(line, &start, &SolveOptions { radius: Some(1e16), ..options });
+    assert!(converged(outcome.termination) && outcome.iterations.len() <= 3, "{:?}", outcome.termination);
+}
+
+#[test]
+fn a_second_descent_counts_only_if_it_ends_lower() {
+    let start = [-1.2, 1.0];
+    let once = SolveOptions { radius: Some(1e4), ..plain(4) };
+    let (first, first_x) = Dense::run(rosenbrock, &start, &once);
+    let (outcome, x) = Dense::run(rosenbrock, &start, &SolveOptions { second_radius: Some(1e-9), ..once });
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxIterations, 8));
+    assert!(outcome.iterations[7].energy > outcome.energy_final);
+    assert_eq!((outcome.energy_final, x), (first.energy_final, first_x));
+}
+
+#[test]
+fn an_observer_who_ends_a_second_descent_gets_the_lower_end() {
+    let mut dense = Dense {
+        problem: rosenbrock,
+        x: DVector::from_column_slice(&[-1.2, 1.0]),
+        step: DVector::zeros(2),
+        largest: DVector::zeros(2),
+        aside: None,
+    };
+    let options = SolveOptions { radius: Some(1e4), second_radius: Some(1e-9), ..plain(4) };
+    let mut abort = |step: &Iteration| if step.iteration == 6 { Control::Abort } else { Control::Continue };
+    let outcome = minimise(&mut dense, &options, Precision::F64, 2, &mut abort).unwrap();
+    assert_eq!((outcome.iterations.len(), outcome.energy_final), (6, outcome.iterations[3].energy));
+    assert_eq!(rosenbrock(&dense.x).0.norm_squared(), outcome.energy_final);
 }

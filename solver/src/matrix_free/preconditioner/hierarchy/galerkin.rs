@@ -169,13 +169,16 @@ fn beside(a: &[i32], b: &[i32], dim: usize) -> bool {
     (0..a.len()).filter(|d| *d != dim).all(|d| a[d] == b[d])
 }
 
+/// The value along a way, for the row at these coordinates; `None`: 0 everywhere.
+type Along<'a> = &'a dyn Fn(&Vec<i32>, &[Expr]) -> Option<Expr>;
+
 /// The term of a way, for the parent at `at`.
 fn term(
     next: &Grid,
     (way, dim): (&Vec<i32>, usize),
     (a, o, b): (i32, i32, i32),
     at: &[Expr],
-    value_at: &dyn Fn(&Vec<i32>, &[Expr]) -> Option<Expr>,
+    value_at: Along,
 ) -> Option<Expr> {
     let mut child = at.to_vec();
     child[dim] = &at[dim] * 2i64 + i64::from(a);

@@ -13,7 +13,11 @@ use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::Kind;
+use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, Energy};
+
+/// Scalars of an element at most, of spaces that have aggregates: the finest level is made of blocks of all of them.
+const MOST_SCALARS: usize = 8;
 
 /// M by a hierarchy of aggregates.
 pub struct Aggregation;
@@ -24,13 +28,15 @@ impl Preconditioner for Aggregation {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        if aggregates::served(energy).is_empty() {
-            return Err(OptionError::NoAggregates);
+        let served = aggregates::served(energy);
+        let widths = served.iter().map(|&space| component_count(energy, space));
+        match widths.max() {
+            None => Err(OptionError::NoAggregates),
+            Some(came) if came > MOST_SCALARS => {
+                Err(OptionError::WideElements { kind: self.name(), most: MOST_SCALARS, came })
+            }
+            Some(_) => Ok(()),
         }
-        BlockJacobi.suits(energy).map_err(|e| match e {
-            OptionError::Blocks { most, came, .. } => OptionError::Blocks { kind: self.name(), most, came },
-            e => e,
-        })
     }
 
     fn has_aggregates(&self) -> bool {

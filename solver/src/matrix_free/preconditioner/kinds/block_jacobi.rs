@@ -4,15 +4,14 @@
 use crate::matrix_free::preconditioner::diagonal::Block;
 use crate::matrix_free::preconditioner::{At, Preconditioner, is_not_zero};
 use crate::matrix_free::skeleton::{Entries, Space, packed};
-use crate::problem::options::{self, OptionError};
+use crate::problem::options;
+use std::ops::Range;
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
-/// Unknowns per element at most: all entries of the inverse are expressions of one pipeline.
-const MAX_BLOCK: usize = 8;
-
-/// M = the diagonal blocks of A. Field 0 is the packed inverse of each, or the inverses of its diagonal where it has no more.
+/// M = the diagonal blocks of A. Field 0 is the packed inverse of each, one behind the other, or the inverses of the diagonal where they have
+/// no more.
 pub struct BlockJacobi;
 
 impl Preconditioner for BlockJacobi {
@@ -20,19 +19,12 @@ impl Preconditioner for BlockJacobi {
         options::Preconditioner::BlockJacobi.name()
     }
 
-    fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        match largest_element(energy) {
-            came if came > MAX_BLOCK => Err(OptionError::Blocks { kind: self.name(), most: MAX_BLOCK, came }),
-            _ => Ok(()),
-        }
-    }
-
     fn entries(&self, space: &Space) -> Entries {
         if space.coupled { Entries::Block } else { Entries::Diagonal }
     }
 
     fn width(&self, space: &Space) -> usize {
-        self.entries(space).list(space.components).len()
+        self.entries(space).list(&space.blocks).len()
     }
 
     fn inverse(&self, of: &Block) -> Vec<Expr> {
@@ -40,23 +32,7 @@ impl Preconditioner for BlockJacobi {
         if !of.space.coupled {
             return (0..c).map(|i| of.where_active(i, of.number(1.0) / of.damped(i))).collect();
         }
-        // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
-        let shift = of.number(1.0 + block_shift(of.linear));
-        let both = |i: usize, j: usize| of.active[i].and(of.active[j].clone());
-        let entry = |(i, j): (usize, usize)| {
-            if i == j {
-                return Expr::select(of.active[i].clone(), of.damped(i) * &shift, of.number(1.0));
-            }
-            let e = of.entries[i][j].clone().unwrap_or_else(|| of.number(0.0));
-            Expr::select(both(i, j), e, of.number(0.0))
-        };
-        let a: Vec<Expr> = lower(c).map(entry).collect();
-        let inverse = spd_inverse(&a, c, 0.5 * block_shift(of.linear));
-        let masked = lower(c).zip(inverse).map(|((i, j), e)| match i == j {
-            true => of.where_active(i, e),
-            false => Expr::select(both(i, j), e, of.number(0.0)),
-        });
-        masked.collect()
+        of.space.blocks.iter().flat_map(|block| inverse_of(of, block)).collect()
     }
 
     fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
@@ -64,13 +40,44 @@ impl Preconditioner for BlockJacobi {
         if !at.space().coupled {
             return at.scaled(r);
         }
-        let row = |i| (0..r.len()).map(move |j| &m[packed(i, j)] * &r[j]);
-        (0..r.len()).map(|i| row(i).reduce(|a, b| a + b).expect("at least one component")).collect()
+        let (mut z, mut first) = (vec![], 0);
+        for block in &at.space().blocks {
+            let (n, r) = (block.len(), &r[block.clone()]);
+            let row = |i| (0..n).map(move |j| &m[first + packed(i, j)] * &r[j]);
+            z.extend((0..n).map(|i| row(i).reduce(|a, b| a + b).expect("at least one component")));
+            first += packed(n, 0);
+        }
+        z
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {
-        is_not_zero(&at.inverse[if at.space().coupled { packed(c, c) } else { c }])
+        let space = at.space();
+        let wanted = if space.coupled { Entries::Block } else { Entries::Diagonal };
+        let of_c = wanted.list(&space.blocks).iter().position(|&e| e == packed(c, c));
+        is_not_zero(&at.inverse[of_c.expect("the diagonal is always kept")])
     }
+}
+
+/// The packed inverse of a block of A.
+fn inverse_of(of: &Block, block: &Range<usize>) -> Vec<Expr> {
+    let shift = of.number(1.0 + block_shift(of.linear));
+    let pairs = || lower(block.len()).map(|(i, j)| (block.start + i, block.start + j));
+    let both = |i: usize, j: usize| of.active[i].and(of.active[j].clone());
+    // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
+    let entry = |(i, j): (usize, usize)| {
+        if i == j {
+            return Expr::select(of.active[i].clone(), of.damped(i) * &shift, of.number(1.0));
+        }
+        let e = of.entries[i][j].clone().unwrap_or_else(|| of.number(0.0));
+        Expr::select(both(i, j), e, of.number(0.0))
+    };
+    let a: Vec<Expr> = pairs().map(entry).collect();
+    let inverse = spd_inverse(&a, block.len(), 0.5 * block_shift(of.linear));
+    let masked = pairs().zip(inverse).map(|((i, j), e)| match i == j {
+        true => of.where_active(i, e),
+        false => Expr::select(both(i, j), e, of.number(0.0)),
+    });
+    masked.collect()
 }
 
 /// Unknown scalars of the element that has most.

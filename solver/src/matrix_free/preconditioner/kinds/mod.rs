@@ -25,11 +25,10 @@ fn of(choice: options::Preconditioner, energy: &Energy) -> Arc<dyn Preconditione
 
 /// The preconditioner of an energy that none was named for.
 fn automatic(energy: &Energy) -> Arc<dyn Preconditioner> {
-    let blocks = block_jacobi::BlockJacobi;
     if energy.use_preconditioner == Some(false) {
         Arc::new(none::None)
-    } else if block_jacobi::largest_element(energy) >= 2 && blocks.suits(energy).is_ok() {
-        Arc::new(blocks)
+    } else if block_jacobi::largest_element(energy) >= 2 {
+        Arc::new(block_jacobi::BlockJacobi)
     } else {
         Arc::new(jacobi::Jacobi)
     }
