@@ -5,7 +5,7 @@ use crate::harness::{noise, processor_time, time};
 use crate::report::Report;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use sumsq::codegen::backend::llvm::Kernel;
+use sumsq::codegen::backend::llvm::Relocatable;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 use sumsq::codegen::{Limits, Target};
 use sumsq::energy::derive::Passes;
@@ -74,8 +74,10 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let target = Target::host();
     let mut kernels = vec![];
     for f in &lowered {
-        let mut compile =
-            || drop(Kernel::compile(f, &target, &Limits::default()).expect("the code is valid"));
+        let mut compile = || {
+            let code = Relocatable::compile(f, None, &target, &Limits::default());
+            drop(code.and_then(Relocatable::load).expect("the code is valid"));
+        };
         kernels.push((format!("  LLVM {}", f.name), time(&mut compile)));
     }
     parts.extend(passes.into_iter().map(|(pass, t)| (format!("  {pass}"), t)));

@@ -518,6 +518,7 @@ mod tests {
             method: "lm",
             preconditioner: "jacobi",
             grids: vec![],
+            kept: vec![],
             backend: "cpu",
             why_cpu: None,
             device: "some processor".to_string(),
