@@ -1,4 +1,4 @@
-//! What is refused, and the Python exception that says so.
+//! Reasons to refuse, and the Python exceptions that say so.
 
 use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::{PyErr, create_exception};
@@ -76,7 +76,7 @@ pub fn pipeline(error: &PipelineError) -> PyErr {
     }
 }
 
-/// What `run` says, or the words of its panic: a defect of ours is an exception too.
+/// The answer of `run`, or the words of its panic: a defect of ours is an exception too.
 pub fn guarded<T>(run: impl FnOnce() -> Result<T, PyErr>) -> Result<T, PyErr> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().cloned();

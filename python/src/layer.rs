@@ -58,7 +58,7 @@ pub fn run(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Py<PyAny>>> {
     Ok(results.into_iter().map(Bound::unbind).collect())
 }
 
-/// What a routine is made for.
+/// The purpose of a routine.
 struct Asked {
     layer: &'static pipelines::Layer,
     pass: Pass,
@@ -248,7 +248,7 @@ struct Kernel {
     results: Vec<Name>,
 }
 
-/// What a routine is compiled for: layer, parameters with the type, pass, lines.
+/// The key that a routine is compiled for: layer, parameters with the type, pass, lines.
 type Key = (&'static str, Vec<(String, String)>, Floats, Pass, Lines);
 
 /// A place that whoever compiles the routine holds.

@@ -117,7 +117,7 @@ impl Tensor {
         a.start < b.end && b.start < a.end
     }
 
-    /// What of it may cross to where Python's lock is not held.
+    /// The part of it that may cross to where Python's lock is not held.
     pub fn place(&self) -> Place {
         let dims = self.shape.iter().zip(&self.strides).rev();
         let extent = |n: usize| i32::try_from(n).unwrap_or(-1);

@@ -225,7 +225,7 @@ pub fn bundle_adjustment() -> Small {
     bind(text, &arrays)
 }
 
-/// Where a camera of [`bundle_adjustment`] sees a point.
+/// The place where a camera of [`bundle_adjustment`] sees a point.
 fn projected(cam: &[f64], x: &[f64]) -> [f64; 2] {
     let w = &cam[..3];
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();

@@ -61,9 +61,11 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.output {
         let results = prepared.run(&pool, &given).map_err(Failure::input)?;
         let bytes = if is_archive(path) {
-            let pictures = prepared.algorithm.has_pictures();
-            let arrays: Vec<NamedArray> =
-                results.into_iter().map(|(name, v)| v.into_array(&name, pictures)).collect();
+            let array = |(name, v): (String, Planar)| {
+                let is_picture = prepared.algorithm.is_picture(&name);
+                v.into_array(&name, is_picture)
+            };
+            let arrays: Vec<NamedArray> = results.into_iter().map(array).collect();
             npz::encode(&arrays).map_err(Failure::output)?
         } else {
             let shown =

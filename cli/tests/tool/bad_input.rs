@@ -266,7 +266,11 @@ fn options_that_an_energy_cannot_honour() {
         "local N = Dim(\"N\", 0)\nlocal X = Unknown(\"X\", opt_float9, {N}, 0)\nEnergy(X(0) - 1)\n",
     );
     bench.inputs(&[floats("X", &[2, 9], &[0.0; 18])]);
-    refused(&bench, &["--preconditioner", "block_jacobi"], &["block_jacobi", "9", "jacobi"]);
+    refused(
+        &bench,
+        &["--preconditioner", "multigrid"],
+        &["multigrid needs an index space", "use block_jacobi"],
+    );
     bench.solve(&[]).succeeds();
     for wrong in [
         ["--radius=-1", "--radius"],

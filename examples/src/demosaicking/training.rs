@@ -60,7 +60,7 @@ pub fn estimates(count: i32, [width, height]: [usize; 2]) -> Vec<(&'static str, 
     Filters::arrays(count).into_iter().chain(pictures).chain(planes).collect()
 }
 
-/// What filters are trained on.
+/// The pictures that filters are trained on.
 pub struct Set {
     /// Of all pieces together, in pixels.
     pub width: usize,

@@ -24,14 +24,14 @@ pub(super) fn mosaic(p: &mut Pipeline) -> Func {
     p.func(boundary::mirror_interior("near", &input, &input.domain()))
 }
 
-/// What is `red` at red pixels, `beside` at the green ones beside them, `below` at the green ones below them, and `blue` at blue ones.
+/// A value that is `red` at red pixels, `beside` at the green ones beside them, `below` at the green ones below them, and `blue` at blue ones.
 pub(super) fn by_pixel(red: Expr, beside: Expr, below: Expr, blue: Expr) -> Expr {
     let [x, y] = Var::all(["x", "y"]);
     let even = (x % 2).eq_(0);
     Expr::select((y % 2).eq_(0), Expr::select(&even, red, beside), Expr::select(even, below, blue))
 }
 
-/// What is `green` at green pixels and `other` at the others.
+/// A value that is `green` at green pixels and `other` at the others.
 pub(super) fn by_green(green: Expr, other: Expr) -> Expr {
     let [x, y] = Var::all(["x", "y"]);
     Expr::select((x % 2).eq_(y % 2), other, green)

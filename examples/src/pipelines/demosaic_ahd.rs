@@ -63,7 +63,7 @@ fn filled(p: &mut Pipeline, near: &Func) -> Func {
     p.define("filled", [x, y, c, d], Expr::mux(c, [red, green, blue]))
 }
 
-/// How many of the pixels around one (x, y, d) are alike, summed over 3 x 3 pixels.
+/// The number of pixels around one (x, y, d) that are alike, summed over 3 x 3 pixels.
 fn homogeneity(p: &mut Pipeline, both: &Func) -> Func {
     let [x, y, d] = Var::all(["x", "y", "d"]);
     let colour = |row: usize| {

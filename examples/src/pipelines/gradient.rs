@@ -210,8 +210,15 @@ impl Algorithm {
     }
 
     /// Is an input a picture? Then outputs are, whose arrays have channels last.
-    pub fn has_pictures(&self) -> bool {
+    fn has_pictures(&self) -> bool {
         self.application.slots.iter().any(|slot| slot.planes != Planes::Array)
+    }
+
+    /// True if a result is a picture: a slope `d.NAME` where the input NAME is one.
+    pub fn is_picture(&self, result: &str) -> bool {
+        let slots = self.application.slots;
+        let of = result.strip_prefix("d.").and_then(|of| slots.iter().find(|slot| slot.name == of));
+        of.map_or_else(|| self.has_pictures(), |slot| slot.planes != Planes::Array)
     }
 }
 

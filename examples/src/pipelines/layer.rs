@@ -70,7 +70,7 @@ pub const LAYERS: [Layer; 5] = [
     },
 ];
 
-/// What is computed of a layer.
+/// The routines of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pass {
     /// The output.
@@ -162,7 +162,7 @@ impl Layer {
         self.application.parameters.iter().filter(said)
     }
 
-    /// What a pass takes.
+    /// The arrays that a pass takes.
     pub fn arguments(&self, pass: Pass) -> Vec<Argument> {
         let w = Argument { name: "w".into(), slot: None };
         match pass {
@@ -172,7 +172,7 @@ impl Layer {
         }
     }
 
-    /// What a pass gives.
+    /// The arrays that a pass gives.
     pub fn results(&self, pass: Pass) -> Vec<Argument> {
         let of_output = |name: &str| Argument { name: name.into(), slot: None };
         match pass {

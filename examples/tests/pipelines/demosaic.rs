@@ -94,14 +94,14 @@ impl Mosaic {
     }
 }
 
-/// What AHD chooses at each pixel.
+/// The choice of AHD at each pixel.
 struct Ahd<'a> {
     mosaic: &'a Mosaic,
     lab: [Values; 2],
 }
 
 impl Ahd<'_> {
-    /// How much (x + i, y + j) differs: in brightness, and in colour, squared.
+    /// The difference of (x + i, y + j): in brightness, and in colour, squared.
     fn change(&self, [x, y]: [i32; 2], [i, j]: [i32; 2], d: usize) -> [f64; 2] {
         let (a, b) = ((self.lab[d])(x, y), (self.lab[d])(x + i, y + j));
         [(a[0] - b[0]).abs(), (a[1] - b[1]).powi(2) + (a[2] - b[2]).powi(2)]

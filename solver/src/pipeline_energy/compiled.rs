@@ -209,7 +209,7 @@ struct Field {
     result_narrow: Buffer,
 }
 
-/// What products keep, by name.
+/// The values that products keep, by name.
 pub(super) struct Kept(Vec<(Name, Buffer)>);
 
 impl Kept {

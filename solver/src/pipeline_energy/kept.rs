@@ -22,7 +22,7 @@ const DEAR: usize = 24;
 
 /// A pipeline that depends on directions, in two.
 pub(super) struct Cut {
-    /// What does not depend on them: the Funcs that are kept, as outputs. None if there is nothing to keep.
+    /// The part that does not depend on them: the Funcs that are kept, as outputs. None if there is nothing to keep.
     pub kept: Option<Pipeline>,
     /// The rest, which takes them as inputs.
     pub product: OverUnknowns,

@@ -76,7 +76,7 @@ pub enum DerivedPipeline {
     Energy,
     /// J^T (rho' r).
     Gradient,
-    /// What stands for diag(J^T rho' J).
+    /// The stand-in for diag(J^T rho' J).
     Diagonal,
     /// Values that products keep.
     Kept,

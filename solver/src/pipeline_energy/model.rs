@@ -20,7 +20,7 @@ const SHIFT: f64 = 1e-12;
 pub(super) struct PipelineModel<'a> {
     pub numbers: Numbers<'a>,
     routines: &'a Routines,
-    /// What products keep, at the last linearisation.
+    /// The values that products keep, at the last linearisation.
     pub kept: Kept,
     kind: Preconditioner,
     diagonal: Vec<f64>,

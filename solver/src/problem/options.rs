@@ -180,7 +180,7 @@ pub struct SolveOptions {
     pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,
-    /// Where the limit of steps ends LM, it begins again from the start with this radius and as many steps, and the lower of the two ends
+    /// A second radius: if the limit of steps ends LM, it begins again from the start with this radius and as many steps, and the lower of the two ends
     /// counts; `None`: it does not, but where all unknowns are globals and neither `radius` nor `iterations` is given, with the largest radius.
     pub second_radius: Option<f64>,
     /// Largest radius, above 0.

@@ -66,11 +66,11 @@ pub struct Case {
     pub sinks: Vec<Name>,
     /// Funcs of which their only consumer needs a few rows or columns at a time.
     pub rings: Vec<Name>,
-    /// How it is run.
+    /// The ways it is run.
     pub by: Executors,
 }
 
-/// What runs a case, besides its lowered statements on checked memory and its machine code.
+/// Executors of a case, besides its lowered statements on checked memory and its machine code.
 #[derive(Clone, Copy, Default)]
 pub struct Executors {
     /// A C program that links what is compiled ahead of time.

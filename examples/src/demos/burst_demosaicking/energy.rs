@@ -9,7 +9,7 @@ use sumsq::energy::losses::LossKind;
 use sumsq::pipeline_energy::{Certificate, Course, Descent, Loss, PipelineEnergy, PipelineSolver};
 use sumsq::{CompileOptions, Control, Iteration, Precision, Report, SolveOptions};
 
-/// Weight of the prior's residuals, chosen on other bursts than the demo's (`cargo xtask bench burst`).
+/// Weight of the prior's residuals. `cargo xtask bench burst` compares others on another burst than the demo's.
 pub const WEIGHT: f32 = 0.5;
 /// The size of a difference from which the prior counts by its first power: lambda = 2 WEIGHT^2 SCALE.
 const SCALE: f64 = 0.002;
