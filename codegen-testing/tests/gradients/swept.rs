@@ -71,3 +71,35 @@ fn one_sweep_for_all_elements() {
         }
     }
 }
+
+/// Numbers that are read one by one, `c(0, n)` and `c(1, n)`: the slope of each is a sum of its own, which touches no other.
+#[test]
+fn a_sweep_for_each_number() {
+    let mut p = Pipeline::new("ramps");
+    let c = p.input(Input::strided("c", &[F64], 2));
+    let w = p.input(Input::strided("w", &[F64], 3));
+    let [x, y, n] = Var::all(["x", "y", "n"]);
+    let value = c.of((0, n)) * x.expr().cast(F64) + c.of((1, n)) * y.expr().cast(F64);
+    let out = p.define("out", [x, y, n], value);
+    p.output_strided(&out, Constraint::defaults(3));
+    let d = propagate_adjoints(&mut p, &[("out", "w")], &["c"]).unwrap();
+    p.outputs.clear();
+    p.output_strided(d.of("c").unwrap(), Constraint::defaults(2));
+    let estimates: [(&str, &[i32]); 3] = [("c", &[2, 5]), ("w", &[2000, 900, 5]), ("d_c", &[2, 5])];
+    let s = schedule(&p, &estimates, &[], &[]).unwrap();
+    let text = s.to_string();
+    for k in [1, 2] {
+        assert!(text.contains(&format!("d_c_sums{k}: compute_at(d_c_partial{k}.update(0)")), "{text}");
+    }
+    let compiled = native::compile(&p, &s).unwrap();
+    let mut rng = Rng::new(5);
+    let mut b = Bindings::default();
+    for (name, domain) in [("c", vec![(0, 2), (0, 3)]), ("w", vec![(0, 37), (0, 21), (0, 3)])] {
+        b.inputs.insert(name.into(), values(&[F64], &domain, &mut rng));
+    }
+    let domains = [vec![(0, 2), (0, 3)]];
+    let expected = evaluate_over(&p, &b, &domains).unwrap();
+    let [one, three] = [1, 3].map(|threads| native::execute(&p, &compiled, &b, &domains, threads).unwrap());
+    assert_eq!(one[0].planes, three[0].planes, "three threads give something else");
+    near(&one[0], &expected[0]);
+}

@@ -12,7 +12,7 @@
 use crate::analysis::evaluate::evaluate;
 use crate::expr::Name;
 use crate::expr::walk::variables;
-use crate::func::{Func, Update};
+use crate::func::{Func, Update, Var};
 use crate::gradient::schedule::{Maker, lanes, written_out};
 use crate::schedule::{LoopLevel, Memory, StageId, Tail};
 
@@ -35,7 +35,10 @@ pub(super) fn parts(f: &str, k: usize) -> [Name; 2] {
 impl Maker<'_> {
     /// Strips of the last loop, each on a thread, with a copy of all elements for its sums.
     pub(super) fn copies(&mut self, f: &Func, k: usize, u: &Update) {
-        let (Some(last), Some(first), Some(rows)) = (u.rdom.vars.last(), f.vars.first(), f.vars.last())
+        // Coordinates without variables are no loops of the sum over copies.
+        let moving: Vec<&Var> =
+            f.vars.iter().zip(&u.args).filter(|(_, a)| !variables(a).is_empty()).map(|(v, _)| v).collect();
+        let (Some(last), Some(&first), Some(&rows)) = (u.rdom.vars.last(), moving.first(), moving.last())
         else {
             return;
         };
@@ -49,10 +52,10 @@ impl Maker<'_> {
         let update = update.rfactor(&[(&strip, "copy")], &partial);
         let (outer, inner) = (format!("{first}o"), format!("{first}i"));
         let update = update.vectorize(first, lanes, Tail::Predicate);
-        let others: Vec<&str> = f.vars[1..].iter().map(|v| &**v.name()).collect();
+        let others: Vec<&str> = moving[1..].iter().map(|v| &**v.name()).collect();
         let order: Vec<&str> = [&*inner, &*strip, &*outer].into_iter().chain(others).collect();
         let update = update.reorder(&order);
-        if f.vars.len() > 1 {
+        if moving.len() > 1 {
             _ = update.parallel(rows);
         }
         _ = self.schedule.func(&partial).compute_root().vectorize(first, lanes, Tail::Auto).parallel("copy");

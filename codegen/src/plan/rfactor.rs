@@ -6,6 +6,8 @@
 //! into(a, v)  = into(a, v) op e(r, v)        over r
 //! f(x)        = f(x) op into(x, k)           over k
 //! ```
+//! where x is a where that has no variables, so that neither of both is looked at elsewhere.
+//!
 //! An argmin or argmax is associative, but of equal candidates the first counts: it keeps the outermost loops.
 //! The intermediate keeps the splits of its reduction variables, with `v` in the place of `k`, so that tails are
 //! guarded where they are known. Kinds of loops given before stay with the iterations they were given to: those of
@@ -14,7 +16,7 @@
 use crate::analysis::algebra::{Interval, build};
 use crate::analysis::associative::{Reduction, redirect};
 use crate::error::Error;
-use crate::expr::walk::Substitution;
+use crate::expr::walk::{Substitution, variables};
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Var};
 use crate::plan::apply_schedule::pure_stage;
@@ -162,7 +164,9 @@ fn intermediate(
 fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, into: &Name) -> Stage {
     let f = &plan.func;
     let old = &plan.stages[k];
-    let args: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+    let is_fixed = |a: &Expr| variables(a).is_empty();
+    let coordinate = |(v, a): (&Var, &Expr)| if is_fixed(a) { a.clone() } else { v.expr() };
+    let args: Vec<Expr> = f.vars.iter().zip(&old.args).map(coordinate).collect();
     let at: Vec<Expr> = args.iter().cloned().chain(kept.iter().map(|r| Expr::var(r.name.clone()))).collect();
     let types = f.types();
     let tuple = |name: &Name, at: &[Expr]| -> Vec<Expr> {
@@ -171,9 +175,10 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
     let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(v.name()));
     let mut pure: Vec<Dim> = old.dims.iter().filter(|d| !d.reduction).cloned().collect();
     let changes: Vec<Change> = old.changes.iter().filter(pure_origin).cloned().collect();
-    for v in &f.vars {
+    for (v, a) in f.vars.iter().zip(&args) {
         // A coordinate that the update computed is a loop now.
-        if !pure.iter().any(|d| d.name == *v.name())
+        if !is_fixed(a)
+            && !pure.iter().any(|d| d.name == *v.name())
             && !changes.iter().any(|c| c.before().contains(&v.name()))
         {
             pure.push(Dim::pure(v.name()));
