@@ -58,7 +58,7 @@ pub fn run() -> Result<Report, Box<dyn Error>> {
         measure(&mut report, &format!("laplacian {side} x {side}"), &energy, &data)?;
     }
     for (case, energy) in CASES {
-        let energy = Energy::from_file(&root().join(format!("examples/energies/{energy}.t")))?;
+        let energy = Energy::from_file(root().join(format!("examples/energies/{energy}.t")))?;
         let archive = Archive::open(&root().join(format!("data/cases/{case}.npz")))?;
         let arrays = archive.read_all()?;
         let data = ProblemData::bind(&energy, &arrays)?;

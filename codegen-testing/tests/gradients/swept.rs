@@ -77,7 +77,7 @@ fn one_sweep_for_all_elements() {
 fn a_sweep_for_each_number() {
     let mut p = Pipeline::new("ramps");
     let c = p.input(Input::strided("c", &[F64], 2));
-    let w = p.input(Input::strided("w", &[F64], 3));
+    p.input(Input::strided("w", &[F64], 3));
     let [x, y, n] = Var::all(["x", "y", "n"]);
     let value = c.of((0, n)) * x.expr().cast(F64) + c.of((1, n)) * y.expr().cast(F64);
     let out = p.define("out", [x, y, n], value);

@@ -1,5 +1,6 @@
 //! The blocks of block Jacobi, which follow from an energy alone: both paths have the same.
 
+use std::iter::once;
 use std::ops::Range;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
@@ -14,7 +15,7 @@ pub const LARGEST: usize = 9;
 pub fn of_space(energy: &Energy, space: SpaceId) -> Vec<Range<usize>> {
     let components = component_count(energy, space);
     if components <= LARGEST {
-        return vec![0..components];
+        return once(0..components).collect();
     }
     let (mut runs, mut first) = (vec![], 0);
     for unknown in energy.unknowns.iter().filter(|u| u.space == space) {
@@ -41,10 +42,10 @@ mod tests {
             );
             of_space(&Energy::from_text("blocks.t", &text).unwrap(), SpaceId(0))
         };
-        assert_eq!(blocks(6, 3), vec![0..9]);
+        assert_eq!(blocks(6, 3), once(0..9).collect::<Vec<_>>());
         assert_eq!(blocks(7, 3), vec![0..7, 7..10]);
         assert_eq!(blocks(3, 9), vec![0..3, 3..12]);
         let singles = (2..12).map(|c| c..c + 1);
-        assert_eq!(blocks(2, 10), std::iter::once(0..2).chain(singles).collect::<Vec<_>>());
+        assert_eq!(blocks(2, 10), once(0..2).chain(singles).collect::<Vec<_>>());
     }
 }

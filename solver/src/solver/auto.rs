@@ -57,7 +57,7 @@ fn work(energy: &Energy, sizes: &[usize]) -> u64 {
     let elements = |space: usize| -> u64 {
         let of = |d: &sumsq_energy::model::DimId| {
             let given = sizes.get(d.index()).copied().unwrap_or(0);
-            energy.dims[d.index()].fixed.map_or(given as u64, |n| n as u64)
+            energy.dims[d.index()].fixed.unwrap_or(given as u64)
         };
         energy.spaces[space].iter().map(of).fold(1, u64::saturating_mul)
     };

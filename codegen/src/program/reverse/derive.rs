@@ -12,6 +12,9 @@ use crate::runtime::{Buffer, BufferSpec};
 use crate::schedule::Schedule;
 use indexmap::{IndexMap, IndexSet};
 
+/// Adjoints, each with the buffer of its new values.
+type Renewed = Vec<(BufferId, BufferId)>;
+
 /// Makes [`Node`]s of steps, and adds adjoints to the table.
 pub(super) struct Deriver<'d> {
     pipelines: &'d [(Pipeline, Schedule)],
@@ -196,7 +199,7 @@ impl<'d> Deriver<'d> {
         k: usize,
         inputs: &[(Name, BufferId)],
         outputs: &[(Name, BufferId)],
-    ) -> Result<(Option<Call>, Vec<(BufferId, BufferId)>), Error> {
+    ) -> Result<(Option<Call>, Renewed), Error> {
         let mut p = self.pipelines[k].0.clone();
         p.name = format!("{}_adjoint", p.name);
         let mut bindings = inputs.to_vec();
@@ -211,7 +214,7 @@ impl<'d> Deriver<'d> {
                 match outputs.iter().find(has_adjoint) {
                     Some((name, _)) => {
                         return Err(bind_error(
-                            &*p.name,
+                            &p.name,
                             name.clone(),
                             "has neighbours of another type: no adjoint in programs",
                         ));

@@ -3,6 +3,7 @@
 use super::lens::{Beams, Lens};
 use super::trace::{ALONG, LEAST, SPARE, Tracer, buffers};
 use crate::demos::DemoError;
+use std::slice::from_ref;
 use sumsq::codegen::runtime::{Buffer, Scalar};
 use sumsq::codegen::{Expr, Func, Pipeline, RDom, ScalarType::F64, Source, Var};
 use sumsq::pipeline_energy::{
@@ -48,7 +49,7 @@ pub fn energy() -> PipelineEnergy {
     let counted = |e: Expr| Expr::select(kept(&n, &j_), e, zero());
     let terms = vec![counted(t.at_sensor(&n, &j_, 0)), counted(t.at_sensor(&n, &j_, 1)), counted(float(1.0))];
     let sums = p.func(Func::sum("sums", &[j], samples.clone(), terms));
-    let centre = |c: usize| sums.at(&[j_.clone()], c) / sums.at(&[j_.clone()], 2).max(1.0);
+    let centre = |c: usize| sums.at(from_ref(&j_), c) / sums.at(from_ref(&j_), 2).max(1.0);
     let off = |c: usize| (t.at_sensor(&i_, &j_, c) - centre(c)) * SPOT / rays.sqrt();
     let spot = (0..2).map(|c| Expr::select(kept(&i_, &j_), off(c), zero())).collect();
     p.define_tuple("spot", [i, j], spot);
@@ -64,11 +65,11 @@ pub fn energy() -> PipelineEnergy {
     let axial = Func::new("axial", &[k], vec![float(1.0), zero()]);
     let r = RDom::new([("l", 0, t.surfaces.clone())]);
     let s = r.var(0);
-    let slope = axial.at(&[s.clone()], 1);
-    let height = axial.at(&[s.clone()], 0) + t.gap.of(s.clone()) * &slope / t.index.of(s.clone());
+    let slope = axial.at(from_ref(&s), 1);
+    let height = axial.at(from_ref(&s), 0) + t.gap.of(s.clone()) * &slope / t.index.of(s.clone());
     let bent = slope - &height * t.bend.of(s.clone()) * (t.index.of(&s + 1) - t.index.of(s.clone()));
     let axial = p.func(axial.update(vec![&s + 1], vec![height, bent], r));
-    let power = -axial.at(&[t.surfaces.clone()], 1);
+    let power = -axial.at(from_ref(&t.surfaces), 1);
     p.define("power", [], (power * &focal - 1.0) * &focal * LENGTH);
     let gaps = RDom::new([("g", 1, t.surfaces.clone())]);
     let whole = p.sum("whole", &gaps, t.gap.of(gaps.var(0)));
