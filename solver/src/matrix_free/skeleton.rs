@@ -80,7 +80,7 @@ pub struct Space {
     pub skips: bool,
     /// True if any of its unknowns has box bounds.
     pub bounded: bool,
-    /// The runs of components whose entries of J^T J make a block, see [`crate::problem::blocks`].
+    /// The runs of components whose entries of J^T J make a block, see `problem::blocks`.
     pub blocks: Vec<Range<usize>>,
     /// True if some residual couples two scalars of one of these: the block is more than a diagonal.
     pub coupled: bool,
