@@ -92,9 +92,9 @@ fn panel(burst: &Burst, pictures: [&Vec<f32>; 3]) -> Result<RgbImage, DemoError>
     Ok(panels::column(&[panels::row(&above)?, panels::row(&below)?, panels::row(&known)?]))
 }
 
-/// The middle piece of a picture, enlarged.
+/// A piece of a picture up and left of its middle, where its details are, enlarged.
 fn large(burst: &Burst, value: &dyn Fn(usize, usize, usize) -> f32) -> RgbImage {
-    let first = |n: usize| (n as u32).saturating_sub(PIECE) / 2;
+    let first = |n: usize| (n as u32).saturating_sub(2 * PIECE) / 2;
     let (left, top) = (first(burst.width), first(burst.height));
     let at = |i: u32, first: u32, n: usize| ((i / LARGE + first) as usize).min(n - 1);
     RgbImage::from_fn(PIECE * LARGE, PIECE * LARGE, |x, y| {
