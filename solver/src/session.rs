@@ -25,6 +25,8 @@ pub struct Session<P: BorrowMut<Problem> = Problem> {
     options: SolveOptions,
     free: usize,
     started: Instant,
+    /// Waits for the GPU before.
+    waited: u64,
     /// Warnings of the data that came last.
     of_data: Vec<String>,
     /// Of unknowns that had to be moved into their bounds.
@@ -112,6 +114,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let _standard = FloatEnvironment::standard();
         let problem = owner.borrow_mut();
         let started = Instant::now();
+        let waited = problem.plan.waits();
         let options = options.decided_for(problem.energy());
         match Started::new(problem, data, &options) {
             Ok(Started { run, minimiser, free, warnings }) => Ok(Session {
@@ -121,6 +124,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
                 options,
                 free,
                 started,
+                waited,
                 of_data: data.warnings().to_vec(),
                 warnings,
             }),
@@ -261,6 +265,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
             why_cpu: code.why_cpu.clone(),
             lent: problem.plan.lent(),
+            waits: problem.plan.waits() - self.waited,
             precision: code.options.precision,
             threads: code.pool.threads(),
             memory: problem.plan.memory,

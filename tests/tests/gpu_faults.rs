@@ -74,9 +74,17 @@ impl Bench {
     }
 }
 
-/// Fails calls that are `apart`, from the first one on, with the codes in turn.
+/// Fails calls that are `apart`, from the first one on, with the codes in turn: with a driver whose graphs hold loops, and with one that needs
+/// chunks.
 fn fail_all(apart: usize) {
     let bench = Bench::new();
+    for driver in ["12080", "12030"] {
+        bench.control.set("DRIVER_VERSION", driver);
+        fail_all_of(&bench, apart);
+    }
+}
+
+fn fail_all_of(bench: &Bench, apart: usize) {
     let (good, x) = bench.solve(Target::cuda(90));
     let good = good.unwrap();
     let mut calls = (1..).step_by(apart).map(|n| (n, CODES[n as usize % CODES.len()]));
@@ -94,7 +102,7 @@ fn calls_may_fail() {
 }
 
 #[test]
-#[ignore = "two minutes: every call"]
+#[ignore = "four minutes: every call"]
 fn any_call_may_fail() {
     fail_all(1);
 }

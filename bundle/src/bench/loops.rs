@@ -1,4 +1,4 @@
-//! The loop of PCG as a while node, as while nodes of so many turns, and on the host. (One cooperative kernel for problems that fit the cache
+//! The loop of PCG as a while node, as while nodes of so many iterations, in chunks, and on the host. (One cooperative kernel for problems that fit the cache
 //! is not there yet.)
 
 use super::facts::Facts;
@@ -10,9 +10,14 @@ use sumsq::codegen::runtime::cuda::Device;
 pub fn loops(facts: &mut Facts, extent: Extent) -> Done<()> {
     let device = Device::shared(0)?;
     for name in &["laplacian", "image_warping", "arap_mesh_deformation"][..extent.of(3, 1)] {
-        for (how, turns) in
-            [("while node", 1 << 20), ("while nodes of 64", 64), ("while nodes of 8", 8), ("host", 0)]
-        {
+        for (how, turns, in_chunks) in [
+            ("while node", usize::MAX, false),
+            ("while nodes of 64", 64, false),
+            ("while nodes of 8", 8, false),
+            ("chunks of 8", usize::MAX, true),
+            ("host", 0, false),
+        ] {
+            device.set_loops_in_chunks(in_chunks);
             device.set_loop_turns(turns);
             let setting = if extent == Extent::Whole { natural(name) } else { tiny(name) };
             let what = format!("{name} ({} elements), loop as {how}", setting.elements);

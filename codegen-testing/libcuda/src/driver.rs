@@ -142,10 +142,9 @@ impl Driver {
 
     /// A code on its way out: one that sticks breaks the context of this thread.
     fn broke(&mut self, code: Status) -> Status {
-        if is_sticky(code)
-            && let Ok(context) = self.contexts.get_mut(self.current_any())
-        {
-            context.broken.get_or_insert(code);
+        let context = self.current_any();
+        if is_sticky(code) && self.contexts.get(context).is_ok() {
+            self.give_up(context, code);
         }
         code
     }

@@ -96,7 +96,7 @@ impl Driver {
     }
 
     /// Breaks a context: nothing that waits in it is done.
-    fn give_up(&mut self, context: Handle, code: Status) {
+    pub fn give_up(&mut self, context: Handle, code: Status) {
         if let Ok(c) = self.contexts.get_mut(context) {
             c.broken.get_or_insert(code);
         }

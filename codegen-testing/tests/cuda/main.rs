@@ -5,5 +5,6 @@ mod faults;
 mod graphs;
 mod kept;
 mod kernels;
+mod loops;
 mod machine;
 mod memory;

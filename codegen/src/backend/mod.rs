@@ -16,5 +16,7 @@ pub mod llvm;
 mod nvptx;
 mod x86;
 
+pub use nvptx::gate::gated;
+
 #[cfg(test)]
 mod tests;

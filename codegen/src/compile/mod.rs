@@ -12,6 +12,7 @@ mod kept;
 mod signature;
 
 use crate::backend::abi::Arguments;
+pub use crate::backend::gated;
 use crate::backend::llvm::{self, Kernel};
 use crate::cache::{Cache, Key};
 use crate::error::Error;
@@ -22,7 +23,7 @@ use crate::limits::Limits;
 use crate::lower::segments::segments;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
-use crate::runtime::cuda::Device;
+use crate::runtime::cuda::{Device, Function};
 use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{mark_large, on_large_stack, stack_for};
@@ -346,6 +347,14 @@ impl Call {
         match &self.compiled.0.code {
             Code::Host(_) => None,
             Code::Device(code) => code.device_alone(),
+        }
+    }
+
+    /// Its kernels, each with the same one behind a gate: see [`DeviceCode::gated`]. None of the host's.
+    pub(crate) fn gated(&self) -> Result<Vec<(Function, Function)>, Error> {
+        match &self.compiled.0.code {
+            Code::Host(_) => Ok(vec![]),
+            Code::Device(code) => code.gated(),
         }
     }
 

@@ -2,31 +2,43 @@
 //!
 //! A `Repeat` of pipelines that one GPU runs alone, and of exchanges, becomes a graph: a loop whose turn is two iterations, since buffers
 //! that are exchanged are back behind the second, and a kernel behind each iteration that counts it and decides ([`crate::backend::llvm::tick`]).
-//! The host waits once, for the number of iterations: behind an odd number it exchanges the buffers once.
+//! The host waits for nothing: the loop is *open* ([`Table`]) until somebody asks for the number of iterations, behind an odd number of which
+//! buffers have changed places.
 //!
-//! `Host` steps are asked before every [`Device::loop_turns`] iterations, not before each.
+//! Graphs of older drivers hold no loops. There the graph is a *chunk*: [`CHUNK`] iterations, of kernels behind a gate that lets them do nothing
+//! once the loop has ended. Two chunks are under way at any time; the host waits for the older one and looks whether a further one is wanted.
+//!
+//! `Host` steps are asked before every graph that is run, not before each iteration.
 //!
 //! A graph holds sizes, addresses and arguments as they were when it was made; parameters that are floats lie in memory, so that it runs with
 //! others, too. A loop keeps the last [`GRAPHS`] graphs: behind an odd number of iterations, or an exchange elsewhere, it comes back to one that
 //! it had.
 
 use super::{Prepared, Table};
-use crate::backend::llvm;
+use crate::backend::{gated, llvm};
 use crate::compile::Recorded;
 use crate::error::{CudaError, Error};
 use crate::program::step::{BufferId, Flow};
-use crate::runtime::cuda::{Device, Function, Graph, Module, ReadyGraph, Shape};
-use crate::runtime::{Access, Buffer, Pool, profile};
+use crate::runtime::cuda::{Device, Function, Graph, Mailbox, Module, ReadyGraph, Shape};
+use crate::runtime::{Access, Buffer, BufferError, Pool, profile};
 use crate::types::ScalarType;
+use rustc_hash::FxHashSet;
 
 /// A loop on a device.
 pub(super) struct DeviceLoop {
     device: Device,
     tick: Function,
-    /// Iterations of a run, an i32.
-    count: Buffer,
+    chunks: Option<Chunks>,
     /// The latest first.
     made: Vec<Made>,
+}
+
+/// Things that a loop has besides where it runs in chunks.
+struct Chunks {
+    /// Every kernel, and the same behind a gate.
+    kernels: Vec<(Function, Function)>,
+    /// How far the chunks are that are under way.
+    looks: [Mailbox; 2],
 }
 
 /// A graph, and what it was made of.
@@ -36,6 +48,9 @@ struct Made {
     rest: (usize, u64, u64),
     graph: ReadyGraph,
 }
+
+/// The answers of the host at its steps.
+type Ask<'a> = &'a mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>;
 
 /// The loop of these steps, if one device can run it alone.
 pub(super) fn device_loop(
@@ -57,18 +72,19 @@ pub(super) fn device_loop(
     let apart = (0..exchanged.len()).all(|i| !exchanged[..i].contains(&exchanged[i]));
     let plain = table.buffer(until).spec().ty == ScalarType::I32 && table.scalar(until).is_some();
     // A profile tells launches apart.
-    let may = |d: &&Device| d.has_loops() && d.loop_turns() > 0 && !profile::enabled();
+    let may = |d: &&Device| d.loop_turns() > 0 && !profile::enabled();
     let device = device.filter(|d| may(d) && apart && plain && !exchanged.contains(&until))?;
-    Some(DeviceLoop::new(device))
+    Some(DeviceLoop::new(device, body))
 }
 
 impl DeviceLoop {
-    fn new(device: &Device) -> Result<DeviceLoop, Error> {
-        let (ptx, name) = llvm::tick(&device.info().target())?;
+    fn new(device: &Device, body: &[Prepared]) -> Result<DeviceLoop, Error> {
+        let in_chunks = device.loops_in_chunks();
+        let (ptx, name) = llvm::tick(&device.info().target(), in_chunks)?;
+        let ptx = if in_chunks { gated(&ptx) } else { ptx };
         let tick = Module::load(device, &ptx).and_then(|module| module.function(name)).map_err(failed)?;
-        let count =
-            Buffer::scalar(0i32).map_err(|e| Error::Run { pipeline: LOOP.into(), message: e.to_string() })?;
-        Ok(DeviceLoop { device: device.clone(), tick, count, made: vec![] })
+        let chunks = if in_chunks { Some(Chunks::new(device, body)?) } else { None };
+        Ok(DeviceLoop { device: device.clone(), tick, chunks, made: vec![] })
     }
 
     /// Runs the steps until `until` is not 0 behind them, at most `max` times.
@@ -78,22 +94,19 @@ impl DeviceLoop {
         (until, max): (BufferId, usize),
         table: &mut Table,
         pool: &Pool,
-        host: &mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>,
+        host: Ask<'_>,
     ) -> Result<Flow, Error> {
-        let mut left = max;
-        // An even number: behind it all buffers are back in their places.
-        let turns = self.device.loop_turns().max(2) & !1;
+        if self.chunks.is_some() {
+            return self.in_chunks(body, (until, max), table, pool, host);
+        }
+        let (mut left, turns) = (max, self.turns(body, table));
         while left > 0 {
-            for step in body.iter() {
-                let Prepared::Host(name) = step else { continue };
-                match host(name, table)? {
-                    Flow::Continue => {}
-                    Flow::Break => return Ok(Flow::Continue),
-                    Flow::Stop => return Ok(Flow::Stop),
-                }
+            if let Some(end) = ask(body, table, host)? {
+                return Ok(end);
             }
             let most = left.min(turns);
-            let done = self.chunk(body, (until, most), table, pool)?;
+            self.turn(body, (until, most), table, pool)?;
+            let done = table.close()?.max(1);
             left = left.saturating_sub(done);
             // The count says so, but for the last iteration.
             if done < most || table.scalar(until).is_none_or(|done| done != 0.0) {
@@ -103,61 +116,182 @@ impl DeviceLoop {
         Ok(Flow::Continue)
     }
 
-    /// At most `max` iterations, the first in any case; returns how many there were.
-    fn chunk(
+    /// As [`DeviceLoop::run`], up to the first look of the host, for which it does not wait: the loop is open.
+    pub(super) fn start(
         &mut self,
         body: &mut [Prepared],
         (until, max): (BufferId, usize),
         table: &mut Table,
         pool: &Pool,
-    ) -> Result<usize, Error> {
-        let iterations = [record(body, table, pool)?, record(body, table, pool)?];
-        self.count.set(&[], 0, 0i32);
-        let address = |b: &Buffer, access| {
-            b.on_device(&self.device, 0, access)
-                .map_err(|e| Error::Run { pipeline: LOOP.into(), message: e.to_string() })
+        host: Ask<'_>,
+    ) -> Result<(), Error> {
+        if self.chunks.is_some() {
+            return self.in_chunks(body, (until, max), table, pool, host).map(|_| ());
+        }
+        if ask(body, table, host)?.is_some() {
+            return Ok(());
+        }
+        let most = max.min(self.turns(body, table));
+        self.turn(body, (until, most), table, pool)
+    }
+
+    /// Iterations between two looks of the host: an even number, behind which all buffers are back in their places.
+    fn turns(&self, body: &[Prepared], table: &Table) -> usize {
+        let slots = body.iter().flat_map(|step| match step {
+            Prepared::Run { slots, .. } => &slots[..],
+            _ => &[],
+        });
+        let buffers: FxHashSet<BufferId> = slots.copied().collect();
+        let bytes: usize = buffers.into_iter().map(|id| table.buffer(id).bytes()).sum();
+        self.device.loop_turns().min((BETWEEN / bytes.max(1)).max(LEAST)).max(2) & !1
+    }
+
+    /// Asks the device for at most `max` iterations, the first in any case.
+    fn turn(
+        &mut self,
+        body: &mut [Prepared],
+        (until, max): (BufferId, usize),
+        table: &mut Table,
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        self.ready(body, (until, max), table, pool)?.run().map_err(failed)?;
+        table.open(exchanges(body));
+        Ok(())
+    }
+
+    /// Iterations in chunks, until the loop ends.
+    fn in_chunks(
+        &mut self,
+        body: &mut [Prepared],
+        (until, max): (BufferId, usize),
+        table: &mut Table,
+        pool: &Pool,
+        host: Ask<'_>,
+    ) -> Result<Flow, Error> {
+        self.ready(body, (until, max), table, pool)?;
+        let (DeviceLoop { made, chunks: Some(Chunks { looks, .. }), .. }, pairs) = (self, exchanges(body))
+        else {
+            return Ok(Flow::Continue);
         };
-        let rest = (max, address(table.buffer(until), Access::Read)?, address(&self.count, Access::Write)?);
+        let Made { graph, rest: (_, _, count), .. } = &made[0];
+        let mut flow = Flow::Continue;
+        table.open(pairs);
+        for n in 0.. {
+            if let Some(end) = ask(body, table, host)? {
+                flow = end;
+                break;
+            }
+            graph.run().map_err(failed)?;
+            // SAFETY: the table has two numbers there, and keeps them until it has closed the loop.
+            unsafe { looks[n % 2].post(*count) }.map_err(failed)?;
+            // The chunk before: this one is under way meanwhile.
+            if n > 0 && looks[(n + 1) % 2].read().map_err(failed)?[1] != 0 {
+                break;
+            }
+        }
+        table.close()?;
+        Ok(flow)
+    }
+
+    /// The graph of a loop that begins now.
+    fn ready(
+        &mut self,
+        body: &mut [Prepared],
+        (until, max): (BufferId, usize),
+        table: &mut Table,
+        pool: &Pool,
+    ) -> Result<&ReadyGraph, Error> {
+        table.close()?;
+        let iterations = [record(body, table, pool)?, record(body, table, pool)?];
+        let address = |b: &Buffer, access| b.on_device(&self.device, 0, access);
+        let of_buffer = |e: BufferError| Error::Run { pipeline: LOOP.into(), message: e.to_string() };
+        let until = address(table.buffer(until), Access::Read).map_err(of_buffer)?;
+        let turns = table.turns().map_err(of_buffer)?;
+        turns.clear();
+        let rest = (max, until, address(turns, Access::Write).map_err(of_buffer)?);
         match self.made.iter().position(|m| m.rest == rest && m.iterations == iterations) {
             Some(i) => self.made[..=i].rotate_right(1),
             None => {
                 self.made.truncate(GRAPHS - 1);
-                let graph = self.graph(&iterations, rest).map_err(failed)?;
-                self.made.insert(0, Made { iterations, rest, graph });
+                let graph = match &self.chunks {
+                    Some(chunks) => self.chunk(&chunks.kernels, &iterations, rest),
+                    None => self.graph(&iterations, rest),
+                };
+                self.made.insert(0, Made { iterations, rest, graph: graph.map_err(failed)? });
             }
         }
-        self.made[0].graph.run().map_err(failed)?;
-        // This waits; failures of the kernels come with it.
-        self.count.sync_host().map_err(failed)?;
-        let done = self.count.get::<i32>(&[], 0).unwrap_or(0).max(0) as usize;
-        if done % 2 == 1 {
-            exchange(body, table)?;
-        }
-        Ok(done.max(1))
+        Ok(&self.made[0].graph)
     }
 
     fn graph(
         &self,
         [one, two]: &[Vec<Recorded>; 2],
-        rest: (usize, u64, u64),
+        (max, until, count): (usize, u64, u64),
     ) -> Result<ReadyGraph, CudaError> {
         let mut graph = Graph::new(&self.device)?;
         let (turn, second) = (graph.condition()?, graph.condition()?);
-        let (max, until, count) = (rest.0.min(i32::MAX as usize) as u64, rest.1, rest.2);
-        let tick = |first| [until, count, max, turn.number(), second.number(), first];
-        let once = Shape { grid: [1; 3], block: 1 };
+        let tick = |first| [until, count, most(max), turn.number(), second.number(), first];
         let mut body = graph.repeat_while(turn)?;
         // SAFETY: the launches are those that the pipelines would make, and the tick has its six parameters. Buffers of the table live as long as
         // the program, and the graph is made again where one of them has another address.
         unsafe {
             one.iter().try_for_each(|l| body.launch(&l.function, l.shape, &l.arguments))?;
-            body.launch(&self.tick, once, &tick(1))?;
+            body.launch(&self.tick, ONCE, &tick(1))?;
             let mut rest = body.repeat_while(second)?;
             two.iter().try_for_each(|l| rest.launch(&l.function, l.shape, &l.arguments))?;
-            rest.launch(&self.tick, once, &tick(0))?;
+            rest.launch(&self.tick, ONCE, &tick(0))?;
         }
         graph.ready()
     }
+
+    /// The graph of a chunk.
+    fn chunk(
+        &self,
+        kernels: &[(Function, Function)],
+        iterations: &[Vec<Recorded>; 2],
+        (max, until, count): (usize, u64, u64),
+    ) -> Result<ReadyGraph, CudaError> {
+        let mut graph = Graph::new(&self.device)?;
+        let gate = count + ScalarType::I32.bytes() as u64;
+        let behind_gate = |of: &Function| kernels.iter().find(|(open, _)| open == of).map(|(_, gated)| gated);
+        for launches in iterations.iter().cycle().take(CHUNK) {
+            for Recorded { function, shape, arguments } in launches {
+                let missing = || CudaError::NoKernel { name: function.name().into() };
+                let function = behind_gate(function).ok_or_else(missing)?;
+                // SAFETY: as for `graph`; the gate is the last parameter.
+                unsafe { graph.launch(function, *shape, &[&arguments[..], &[gate]].concat())? };
+            }
+            // SAFETY: the tick has its three parameters, and the gate.
+            unsafe { graph.launch(&self.tick, ONCE, &[until, count, most(max), gate])? };
+        }
+        graph.ready()
+    }
+}
+
+impl Chunks {
+    fn new(device: &Device, body: &[Prepared]) -> Result<Chunks, Error> {
+        let mut kernels = vec![];
+        for step in body {
+            if let Prepared::Run { call, .. } = step {
+                kernels.extend(call.gated()?);
+            }
+        }
+        let looks = || Ok([Mailbox::new(device)?, Mailbox::new(device)?]);
+        Ok(Chunks { kernels, looks: looks().map_err(failed)? })
+    }
+}
+
+/// Asks the host at its steps. Returns how the loop ends, if it is to.
+fn ask(body: &[Prepared], table: &mut Table, host: Ask<'_>) -> Result<Option<Flow>, Error> {
+    for step in body {
+        let Prepared::Host(name) = step else { continue };
+        match host(name, table)? {
+            Flow::Continue => {}
+            Flow::Break => return Ok(Some(Flow::Continue)),
+            Flow::Stop => return Ok(Some(Flow::Stop)),
+        }
+    }
+    Ok(None)
 }
 
 /// The launches of one iteration.
@@ -180,16 +314,34 @@ fn record(body: &mut [Prepared], table: &mut Table, pool: &Pool) -> Result<Vec<R
 }
 
 /// The exchanges of one iteration.
-fn exchange(body: &[Prepared], table: &mut Table) -> Result<(), Error> {
-    body.iter().try_for_each(|step| match step {
-        Prepared::Swap(a, b) => table.swap(*a, *b),
-        _ => Ok(()),
-    })
+fn exchanges(body: &[Prepared]) -> Vec<(BufferId, BufferId)> {
+    let exchange = |step: &Prepared| match step {
+        Prepared::Swap(a, b) => Some((*a, *b)),
+        _ => None,
+    };
+    body.iter().filter_map(exchange).collect()
+}
+
+/// A number of iterations as kernels count them.
+fn most(max: usize) -> u64 {
+    max.min(i32::MAX as usize) as u64
 }
 
 fn failed(error: CudaError) -> Error {
     Error::Device { pipeline: LOOP.into(), error }
 }
+
+/// A launch of one thread.
+const ONCE: Shape = Shape { grid: [1; 3], block: 1 };
+
+/// Iterations of a chunk, an even number.
+const CHUNK: usize = 8;
+
+/// Bytes that a device moves between two looks of the host, where it moves each buffer once an iteration: a third of a second of a slow one.
+const BETWEEN: usize = 1 << 36;
+
+/// Least iterations between two looks of the host.
+const LEAST: usize = 64;
 
 /// Graphs that a loop keeps: two pairs of buffers, each one way or the other.
 const GRAPHS: usize = 4;

@@ -61,11 +61,36 @@ impl Program {
         pool: &Pool,
         host: &mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>,
     ) -> Result<(), Error> {
+        self.check(table)?;
+        execute(&mut self.steps, table, pool, host).map(|_| ())
+    }
+
+    /// As [`Program::run`], but where the last step is a loop on a device nobody waits for its end: it makes as many iterations as the device
+    /// does before the host looks at it, or fewer. Its condition tells whether it has come to its end.
+    pub fn start(
+        &mut self,
+        table: &mut Table,
+        pool: &Pool,
+        host: &mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>,
+    ) -> Result<(), Error> {
+        self.check(table)?;
+        if let Some((Prepared::Repeat { max, until, body, device: Some(device) }, before)) =
+            self.steps.split_last_mut()
+        {
+            if execute(before, table, pool, host)? == Flow::Continue && *max > 0 {
+                device.start(body, (*until, *max), table, pool, host)?;
+            }
+            return Ok(());
+        }
+        execute(&mut self.steps, table, pool, host).map(|_| ())
+    }
+
+    fn check(&self, table: &Table) -> Result<(), Error> {
         let (buffers, params) = table.size();
         if buffers < self.table_size.0 || params < self.table_size.1 {
             return Err(bind_error("program", "table", "it is not the one that the program was made for"));
         }
-        execute(&mut self.steps, table, pool, host).map(|_| ())
+        Ok(())
     }
 }
 

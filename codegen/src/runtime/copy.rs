@@ -220,10 +220,12 @@ impl Buffer {
         if self.spec().layout == crate::func::Layout::Strided {
             return self.fill(0i8);
         }
-        self.touch();
-        let (p, n) = self.whole();
-        // SAFETY: the whole memory, cells of this thread; zero bytes are valid elements of every type.
-        unsafe { std::ptr::write_bytes(p, 0, n) }
+        if !self.clear_side() {
+            self.touch();
+            let (p, n) = self.whole();
+            // SAFETY: the whole memory, cells of this thread; zero bytes are valid elements of every type.
+            unsafe { std::ptr::write_bytes(p, 0, n) }
+        }
         self.renew_zero();
     }
 

@@ -22,6 +22,7 @@ pub use error::BufferError;
 pub use float_environment::FloatEnvironment;
 pub use pool::{BodyFn, Pool};
 pub use side::{Access, Block, Home};
+pub(crate) use side::{sync_hosts, together};
 pub use spec::BufferSpec;
 pub use view::{Dimension, View};
 

@@ -124,6 +124,7 @@ pub fn solve_with(
         backend: "cpu",
         why_cpu: None,
         lent: Lent::default(),
+        waits: 0,
         precision: Precision::F64,
         threads: threads.count(),
         memory,

@@ -90,6 +90,7 @@ impl Skeleton {
             (What::X | What::Trial | What::View | What::Lower | What::Upper, _) => (master, components()),
             (What::Scales, _) => (master, components()),
             (What::Largest, _) => (f64, components()),
+            (What::Clamps, _) => (f64, 2 * components()),
             (What::LinearX | What::P | What::PNew | What::Q | What::Damp, _) => (linear, components()),
             (What::Free | What::Live | What::Near, _) => (ScalarType::U8, 1),
             (What::GradientAndBlocks, _) => {
@@ -142,7 +143,7 @@ impl Skeleton {
     fn extents(&self, id: VectorId) -> Extents {
         match (id.over, id.what) {
             (Over::Nothing | Over::Globals(_) | Over::Share(_), _) => Extents::Scalar,
-            (_, What::PartProduct | What::Largest) => Extents::Scalar,
+            (_, What::PartProduct | What::Largest | What::Clamps) => Extents::Scalar,
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
             (Over::Space(_), What::M { .. }) => self.field_of(id).points.on_level(id.level),
             (Over::Space(s), _) => Extents::Space(s),
@@ -279,6 +280,7 @@ impl Skeleton {
         for s in &self.spaces {
             let whats = [What::X, What::View, What::Free, What::Live, What::Near, What::Lower, What::Upper];
             all.extend(whats.map(|what| what.of(s.id)));
+            all.push(What::Clamps.of(s.id));
         }
         all.extend([What::Start, What::StartProduct].map(|what| what.of(())));
         for (kind, shape) in (0..).zip(&self.preconditioners) {
@@ -325,9 +327,10 @@ impl Skeleton {
         let own = (0..).map(ParamId).zip(&energy.params);
         let own = own.flat_map(|(p, declared)| (0..declared.channels).map(move |c| Energy(p, c)));
         let components = self.spaces.iter().flat_map(|s| (0..s.components as u16).map(|c| (s.id, c)));
-        let clamps = components.flat_map(|(s, c)| [LeastDiagonal(s, c), MostDiagonal(s, c)]);
+        let largest = components.map(|(s, c)| LargestBefore(s, c));
+        let clamps = [LeastDiagonal, MostDiagonal];
         let numbers = [Running, InvRadius, DampingScale, Descent, Tolerance, Zeta, Eta, Limit];
-        let numbers = own.chain(clamps).chain(numbers).map(Param::Number);
+        let numbers = own.chain(largest).chain(clamps).chain(numbers).map(Param::Number);
         sizes.into_iter().map(Param::Size).chain(numbers).collect()
     }
 

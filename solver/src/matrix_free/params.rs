@@ -32,10 +32,12 @@ pub enum Size {
 pub enum Number {
     /// A channel of a parameter of the energy.
     Energy(ParamId, u16),
-    /// Least diagonal entry of J^T J that D is made of, of a component of a space.
-    LeastDiagonal(SpaceId, u16),
+    /// The largest entry that diag(J^T J) has had for a component of a space before it was linearised last.
+    LargestBefore(SpaceId, u16),
+    /// Least diagonal entry of J^T J that D is made of, as a multiple of the largest.
+    LeastDiagonal,
     /// Largest one.
-    MostDiagonal(SpaceId, u16),
+    MostDiagonal,
     /// 1 if the running maximum of the diagonal takes its place.
     Running,
     /// 1/R, 0 for Gauss-Newton.
@@ -44,7 +46,7 @@ pub enum Number {
     DampingScale,
     /// t of the trial, see [`crate::matrix_free::pipelines::trial`].
     Descent,
-    /// tau^2 |b|^2 of the stop rule.
+    /// tau^2 of the stop rule.
     Tolerance,
     /// zeta of the stop rule.
     Zeta,
@@ -83,8 +85,9 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Number::Energy(p, channel) => return f.write_str(&names::param(*p, *channel)),
-            Number::LeastDiagonal(s, c) => return write!(f, "min_diagonal{}c{c}", s.0),
-            Number::MostDiagonal(s, c) => return write!(f, "max_diagonal{}c{c}", s.0),
+            Number::LargestBefore(s, c) => return write!(f, "largest{}c{c}_before", s.0),
+            Number::LeastDiagonal => "min_diagonal",
+            Number::MostDiagonal => "max_diagonal",
             Number::Running => "running",
             Number::InvRadius => "inv_radius",
             Number::DampingScale => "damping_scale",

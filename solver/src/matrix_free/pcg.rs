@@ -464,9 +464,12 @@ fn decide(d: &mut Draft, m: M, [rz, rr]: [Expr; 2]) {
         count: k.scalar(PcgScalar::K) + number(1.0),
         rz,
         rr,
+        bb: k.scalar(StartScalar::Bb),
         gain,
     };
-    let code = stop::code(m.of.rules(&progress));
+    // What has ended before it began stays so.
+    let before = k.scalar(PcgScalar::Stop);
+    let code = Expr::select(before.ne_(number(0.0)), before, stop::code(m.of.rules(&progress)));
     let value = |s: PcgScalar| match s {
         PcgScalar::Rz => progress.rz.clone(),
         PcgScalar::Beta => beta.clone(),

@@ -16,6 +16,8 @@ pub struct Progress {
     pub first_rz: Expr,
     /// |r|^2.
     pub rr: Expr,
+    /// |b|^2.
+    pub bb: Expr,
     /// Q = d.(b + r)/2, the decrease of the quadratic model so far.
     pub q: Expr,
     /// The growth of Q by the iteration.
@@ -55,7 +57,7 @@ pub fn rules_by_norm(of: &Progress) -> Vec<Rule> {
 
 /// The rules that all kinds have in common, and one that says what is enough.
 fn rules_with(of: &Progress, enough: Rule) -> Vec<Rule> {
-    let Progress { pq, positive, rz, rr, count, .. } = of;
+    let Progress { pq, positive, rz, rr, bb, count, .. } = of;
     let code = |stop: LinearStop| number(stop.code());
     let breakdown = Rule {
         holds: positive.eq_(number(0.0)),
@@ -64,7 +66,7 @@ fn rules_with(of: &Progress, enough: Rule) -> Vec<Rule> {
     vec![
         breakdown,
         Rule::new(is_finite(rz).and(is_finite(rr)).not_(), LinearStop::NotFinite),
-        Rule::new(rr.le(option(Number::Tolerance)), LinearStop::Tolerance),
+        Rule::new(rr.le(option(Number::Tolerance) * bb.clone()), LinearStop::Tolerance),
         Rule::new(rr.eq_(number(0.0)).or(rz.eq_(number(0.0))), LinearStop::Tolerance),
         enough,
         Rule::new(count.ge(option(Number::Limit)), LinearStop::Limit),

@@ -35,8 +35,10 @@ pub enum What {
     GradientAndBlocks,
     /// The running maximum of diag(J^T J).
     Scales,
-    /// The largest entry of diag(J^T J) per component of a space.
+    /// The largest entry that diag(J^T J) has had, per component of a space.
     Largest,
+    /// What D is clamped by: the least entry of every component of a space, then the largest ones.
+    Clamps,
     /// d, then r.
     DR,
     /// A field of a preconditioner, both by number; field 0 is its pointwise part.
@@ -165,10 +167,10 @@ impl What {
         VectorId { what: self, over: over.into(), level: 0 }
     }
 
-    /// True if the host reads it behind a phase.
+    /// True if the host reads it behind a phase, or what it is exchanged with.
     pub fn is_result(self) -> bool {
         use What::*;
-        matches!(self, Free | Largest | Start | StartProduct | State | Model | Energy)
+        matches!(self, Free | Largest | Start | StartProduct | State | Next | Model | Energy)
     }
 }
 
@@ -228,6 +230,7 @@ impl fmt::Display for VectorId {
             What::GradientAndBlocks => "gb",
             What::Scales => "sc",
             What::Largest => "largest",
+            What::Clamps => "clamps",
             What::DR => "dr",
             What::M { kind: 0, field: 0 } => "minv",
             What::M { .. } => "m",

@@ -293,6 +293,7 @@ impl PipelineSolver {
             backend: "cpu",
             why_cpu: None,
             lent: Lent::default(),
+            waits: 0,
             precision: self.options.precision,
             threads: self.pool.threads(),
             memory,

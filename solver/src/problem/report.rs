@@ -226,6 +226,8 @@ pub struct Report {
     pub device: String,
     /// Uses of the caller's memory on a GPU.
     pub lent: Lent,
+    /// Times that the host has waited for the GPU since the solve began, whoever of this process it was.
+    pub waits: u64,
     /// `mixed`, `f32` or `f64`.
     pub precision: &'static str,
     /// Worker threads.
@@ -259,6 +261,7 @@ pub(crate) struct Setting {
     pub backend: &'static str,
     pub why_cpu: Option<String>,
     pub lent: Lent,
+    pub waits: u64,
     pub precision: Precision,
     pub threads: usize,
     pub memory: Memory,
@@ -325,6 +328,7 @@ impl Report {
             why_cpu: setting.why_cpu,
             device: setting.device,
             lent: setting.lent,
+            waits: setting.waits,
             precision: setting.precision.name(),
             threads: setting.threads,
             memory: setting.memory,
@@ -408,6 +412,9 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if self.waits > 0 {
+            writeln!(f, "the host waited {} times for the GPU", self.waits)?;
+        }
         if let Some(last) = self.iterations.last().filter(|_| self.groups.len() > 1) {
             let of_groups = self.groups.iter().zip(&last.energy_by_group);
             let parts: Vec<String> = of_groups.map(|(name, e)| format!("{name} {e:.6e}")).collect();
@@ -523,6 +530,7 @@ mod tests {
             why_cpu: None,
             device: "some processor".to_string(),
             lent: Lent::default(),
+            waits: 0,
             precision: "mixed",
             threads: 2,
             memory: Memory::default(),

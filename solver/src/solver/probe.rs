@@ -40,7 +40,7 @@ impl Problem {
         self.plan.set_number(Number::Tolerance, -1.0)?;
         self.plan.set_number(Number::Zeta, -f64::MAX)?;
         self.plan.set_number(Number::Eta, -1.0)?;
-        self.plan.start_pcg(rz, bb)?;
+        self.plan.clear_direction();
         Ok(LinearProbe { plan: &mut self.plan, rz, bb, done: 0 })
     }
 }

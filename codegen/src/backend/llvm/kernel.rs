@@ -82,29 +82,38 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     Ok(())
 }
 
-/// Emits the kernel that ends each of the two iterations of a turn of a device's loop.
+/// Emits the kernel that ends an iteration of a device's loop.
 ///
 /// `tick(until, count, max, turn, second, first)`: counts the iteration; the loop goes on if the i32 at `until` is 0 and fewer than `max` are
-/// done. The condition `turn` decides on another turn, `second` on the second iteration of this one, which is asked after the first alone.
-pub(super) fn emit_tick(target: &Target) -> Ir {
+/// done. The condition `turn` decides on another turn of two iterations, `second` on the second one of this turn, which is asked after the first
+/// alone. In chunks, `tick(until, count, max)`, the i32 behind the count tells whether the loop has ended.
+pub(super) fn emit_tick(target: &Target, in_chunks: bool) -> Ir {
     let ir = Ir::new("loop");
     let (ptr, i32_ty, i64_ty) = (ir.ptr_ty(), ir.ty(Type::I32), ir.ty(Type::I64));
     let types = [ptr, ptr, i32_ty, i64_ty, i64_ty, i32_ty];
-    let fun = ir.add_function(TICK, ir.fn_ty(ir.void_ty(), &types));
+    let types = if in_chunks { &types[..3] } else { &types };
+    let fun = ir.add_function(TICK, ir.fn_ty(ir.void_ty(), types));
     ir.calling_convention(fun, nvptx::KERNEL);
     ir.function_attribute(fun, nvptx::BLOCK_SIZE, "1,1,1");
     let frame = Frame::new(&ir, target, fun, true);
-    let [until, count, max, turn, second, first] = [0, 1, 2, 3, 4, 5].map(|i| ir.param(frame.fun, i));
+    let param = |i| ir.param(frame.fun, i);
+    let [until, count, max] = [0, 1, 2].map(param);
     let int = |v| ir.int(Type::I32, v);
     let done = ir.binary(Op::LLVMAdd, ir.load(i32_ty, count, 4), int(1));
     ir.store(done, count, 4);
     let running = ir.icmp(IntCmp::LLVMIntEQ, ir.load(i32_ty, until, 4), int(0));
     let more = ir.binary(Op::LLVMAnd, running, ir.icmp(IntCmp::LLVMIntSLT, done, max));
-    let more = ir.cast(Op::LLVMZExt, more, i32_ty);
-    let again = ir.select(ir.icmp(IntCmp::LLVMIntNE, first, int(0)), more, int(0));
-    let set = ir.add_function(nvptx::SET_CONDITION, ir.fn_ty(ir.void_ty(), &[i64_ty, i32_ty]));
-    ir.call(set, &[turn, more]);
-    ir.call(set, &[second, again]);
+    if in_chunks {
+        let ended = ir.select(more, int(0), int(1));
+        ir.store(ended, ir.field_ptr(ir.struct_ty(&[i32_ty, i32_ty]), count, 1), 4);
+    } else {
+        let [turn, second, first] = [3, 4, 5].map(param);
+        let more = ir.cast(Op::LLVMZExt, more, i32_ty);
+        let again = ir.select(ir.icmp(IntCmp::LLVMIntNE, first, int(0)), more, int(0));
+        let set = ir.add_function(nvptx::SET_CONDITION, ir.fn_ty(ir.void_ty(), &[i64_ty, i32_ty]));
+        ir.call(set, &[turn, more]);
+        ir.call(set, &[second, again]);
+    }
     ir.ret(None);
     ir
 }

@@ -171,10 +171,10 @@ pub(crate) fn ptx(
 }
 
 /// The PTX of the kernel that steers a device's loops, and its name; see [`kernel::emit_tick`].
-pub(crate) fn tick(target: &Target) -> Result<(String, &'static str), Error> {
+pub(crate) fn tick(target: &Target, in_chunks: bool) -> Result<(String, &'static str), Error> {
     let fail = |message| Error::Backend { pipeline: "loop".into(), message };
     let machine = Machine::new(target, Effort::Full).map_err(fail)?;
-    let ir = kernel::emit_tick(target);
+    let ir = kernel::emit_tick(target, in_chunks);
     machine.prepare(&ir);
     ir.verify().map_err(fail)?;
     machine.optimize(&ir).map_err(fail)?;

@@ -1,5 +1,7 @@
 //! Particulars of NVIDIA's GPUs: LLVM's target, the names of its intrinsics and attributes.
 
+pub(super) mod gate;
+
 use inkwell::llvm_sys::target::{
     LLVMInitializeNVPTXAsmPrinter, LLVMInitializeNVPTXTarget, LLVMInitializeNVPTXTargetInfo,
     LLVMInitializeNVPTXTargetMC,

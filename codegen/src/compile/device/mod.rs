@@ -11,6 +11,7 @@ mod walk;
 pub(super) use walk::Locals;
 
 use super::signature::Signature;
+use crate::backend::gated;
 use crate::backend::llvm::{self, Kernel, Relocatable};
 use crate::error::{CudaError, Error};
 use crate::expr::{Flat, Name, Param};
@@ -199,6 +200,16 @@ impl DeviceCode {
     /// The device, if nothing is left for the host but launches.
     pub(super) fn device_alone(&self) -> Option<&Device> {
         self.is_launches.then_some(&self.device)
+    }
+
+    /// Its kernels, each with the same one behind a gate: that takes the address of an i32 besides, and does nothing where it is not 0.
+    pub(super) fn gated(&self) -> Result<Vec<(Function, Function)>, Error> {
+        let pairs = || -> Result<Vec<_>, CudaError> {
+            let module = Module::load(&self.device, &gated(&self.ptx))?;
+            let pair = |l: &Launch| Ok((l.function.clone(), module.function(l.function.name())?));
+            self.launches.iter().map(pair).collect()
+        };
+        pairs().map_err(|error| self.device_error(error))
     }
 
     fn error(&self, message: String) -> Error {

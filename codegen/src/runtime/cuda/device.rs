@@ -8,7 +8,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUcomputemode, CUdevice, CUdevice_attribute, CUresult};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// A device of this machine.
@@ -110,12 +110,16 @@ struct Opened {
     /// The failure that ended its use.
     fault: OnceLock<CudaError>,
     modules: Mutex<FxHashMap<[u8; 32], Weak<Loaded>>>,
-    /// Turns of a loop between two looks of the host.
+    /// Most iterations of a loop between two looks of the host.
     turns: AtomicUsize,
+    /// Does it do without loops in graphs?
+    in_chunks: AtomicBool,
+    /// Bytes that are on their way to it, or were when somebody waited last.
+    sent: Mutex<Vec<Vec<u8>>>,
 }
 
-/// Turns of a loop between two looks of the host, unless it is said otherwise.
-const TURNS: usize = 64;
+/// Most copies to a device that nobody has waited for.
+const SENT: usize = 256;
 
 /// Numbers of events so far.
 #[derive(Default, Debug)]
@@ -194,7 +198,9 @@ impl Device {
             last: Mutex::new("none".into()),
             fault: OnceLock::new(),
             modules: Mutex::default(),
-            turns: AtomicUsize::new(TURNS),
+            turns: AtomicUsize::new(usize::MAX),
+            in_chunks: AtomicBool::new(false),
+            sent: Mutex::default(),
         };
         let entered = opened.enter()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
@@ -245,10 +251,21 @@ impl Device {
         Counts { to_device, to_host, launches, graphs, waits }
     }
 
-    /// Most turns that a program's loop makes on the device before the host looks at it: 64 but for measurements. With 0 the host runs
-    /// the loops of programs that are made from then on.
+    /// Most iterations that a program's loop makes on the device before the host looks at it, but for measurements as many as time allows. With 0
+    /// the host runs the loops of programs that are made from then on.
     pub fn loop_turns(&self) -> usize {
         self.0.turns.load(Ordering::Relaxed)
+    }
+
+    /// True if loops are run in chunks: on drivers whose graphs hold none, and where that is wanted for measurements.
+    pub fn loops_in_chunks(&self) -> bool {
+        !self.has_loops() || self.0.in_chunks.load(Ordering::Relaxed)
+    }
+
+    /// Wants loops in chunks, of programs that are made from then on, or as the driver allows.
+    #[doc(hidden)]
+    pub fn set_loops_in_chunks(&self, wanted: bool) {
+        self.0.in_chunks.store(wanted, Ordering::Relaxed);
     }
 
     /// Sets [`Device::loop_turns`].
@@ -268,9 +285,29 @@ impl Device {
 
     /// As [`Device::synchronize`], of a device that is entered.
     pub(super) fn wait(&self) -> Result<(), CudaError> {
-        self.0.counters.waits.fetch_add(1, Ordering::Relaxed);
+        self.count_wait();
+        // Behind the wait these have arrived.
+        let _sent = std::mem::take(&mut *lock(&self.0.sent));
         // SAFETY: the stream lives.
         self.check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.stream()) })
+    }
+
+    /// Starts a copy of a few bytes to the device, from memory that lives until somebody has waited, as is done here where many are on their
+    /// way.
+    pub(super) fn send(
+        &self,
+        bytes: &[u8],
+        start: impl FnOnce(&[u8]) -> Result<(), CudaError>,
+    ) -> Result<(), CudaError> {
+        let kept = bytes.to_vec();
+        let started = start(&kept);
+        self.count_copy(true, bytes.len());
+        let mut sent = lock(&self.0.sent);
+        sent.push(kept);
+        let many = sent.len() >= SENT;
+        drop(sent);
+        started?;
+        if many { self.wait() } else { Ok(()) }
     }
 
     /// Makes its context the current one of this thread, as all calls do by themselves: of many in a row each costs less then.
@@ -307,6 +344,10 @@ impl Device {
         let counters = &self.0.counters;
         let of = if to_device { &counters.to_device } else { &counters.to_host };
         of.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_wait(&self) {
+        self.0.counters.waits.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn count_graph(&self) {

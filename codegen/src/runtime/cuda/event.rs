@@ -34,13 +34,77 @@ impl Event {
     pub fn since(&self, earlier: &Event) -> Result<Duration, CudaError> {
         let device = &self.device;
         let _entered = device.enter()?;
-        // SAFETY: the event lives and is recorded.
-        let reached = unsafe { result::event::synchronize(self.handle.0) };
-        device.check("cuEventSynchronize", reached)?;
+        self.wait()?;
         // SAFETY: both live and are recorded; the driver refuses those of two devices.
         let elapsed = unsafe { result::event::elapsed(earlier.handle.0, self.handle.0) };
         let milliseconds = device.check("cuEventElapsedTime", elapsed)?;
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) * 1e-3).unwrap_or_default())
+    }
+}
+
+impl Event {
+    /// Waits for it.
+    fn wait(&self) -> Result<(), CudaError> {
+        let _entered = self.device.enter()?;
+        self.device.count_wait();
+        // SAFETY: the event lives and is recorded.
+        let reached = unsafe { result::event::synchronize(self.handle.0) };
+        self.device.check("cuEventSynchronize", reached)
+    }
+}
+
+/// A place of the host where two numbers of a device arrive, as they are behind all that it was asked for before. The host reads them without
+/// waiting for what it asks for afterwards.
+#[derive(Debug)]
+pub struct Mailbox {
+    device: Device,
+    /// Memory that the device writes to by itself.
+    numbers: Handle<[i32; 2]>,
+    /// The moment at which what was posted last is there.
+    posted: Option<Event>,
+}
+
+impl Mailbox {
+    /// An empty one.
+    pub fn new(device: &Device) -> Result<Mailbox, CudaError> {
+        let _entered = device.enter()?;
+        // SAFETY: memory that is not initialised holds numbers nevertheless.
+        let made = unsafe { result::malloc_host(size_of::<[i32; 2]>(), 0) };
+        let numbers = Handle(device.check("cuMemHostAlloc", made)?.cast());
+        Ok(Mailbox { device: device.clone(), numbers, posted: None })
+    }
+
+    /// Asks for the two i32 at an address of the device, and does not wait.
+    ///
+    /// # Safety
+    /// They are memory of the device that lives until they have been read, or this is dropped.
+    pub unsafe fn post(&mut self, from: u64) -> Result<(), CudaError> {
+        let (device, bytes) = (&self.device, size_of::<[i32; 2]>());
+        let _entered = device.enter()?;
+        // SAFETY: both have so many bytes; the host's live until the device is done with them.
+        let copied =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(self.numbers.0.cast(), from, bytes, device.stream()) };
+        device.check("cuMemcpyDtoHAsync", copied.result())?;
+        device.count_copy(false, bytes);
+        self.posted = Some(device.mark()?);
+        Ok(())
+    }
+
+    /// Waits for what was posted last; zeros where nothing was.
+    pub fn read(&self) -> Result<[i32; 2], CudaError> {
+        let Some(posted) = &self.posted else { return Ok([0; 2]) };
+        posted.wait()?;
+        // SAFETY: the device has written them, and writes no more.
+        Ok(unsafe { self.numbers.0.read() })
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        // SAFETY: the stream lives.
+        self.device.free(|| unsafe { result::stream::synchronize(self.device.stream()) });
+        // SAFETY: allocated once, freed once.
+        self.device.free(|| unsafe { result::free_host(self.numbers.0.cast()) });
     }
 }
 

@@ -5,9 +5,12 @@ use crate::error::CudaError;
 use crate::runtime::side::{Block, Home};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::CUresult;
+use std::sync::Arc;
 
 /// Alignment of every block of memory, in bytes.
 const ALIGN: usize = 256;
+/// Most bytes that go up without a wait: so many a driver takes from the host at once.
+const FEW: usize = 64 << 10;
 
 /// A block of a device's memory, 256-byte aligned, freed when it is dropped and nothing uses it any more.
 #[derive(Debug)]
@@ -15,8 +18,16 @@ pub struct DeviceMemory {
     device: Device,
     address: u64,
     bytes: usize,
-    /// True for a part of somebody else's, which is not freed and may lie anywhere.
-    lent: bool,
+    /// What it is part of, perhaps with other blocks; `None` for a part of somebody else's, which may lie anywhere.
+    whole: Option<Arc<Allocation>>,
+}
+
+/// Memory that the driver has given.
+#[derive(Debug)]
+struct Allocation {
+    device: Device,
+    address: u64,
+    bytes: usize,
 }
 
 impl Device {
@@ -34,6 +45,25 @@ impl Device {
     /// # Errors
     /// [`CudaError::Memory`], or the device fails.
     pub fn allocate(&self, bytes: usize) -> Result<DeviceMemory, CudaError> {
+        let whole = self.take(bytes)?;
+        Ok(DeviceMemory { device: self.clone(), address: whole.address, bytes, whole: Some(whole.into()) })
+    }
+
+    /// Blocks of these sizes that lie one behind the other.
+    fn allocate_together(&self, bytes: &[usize]) -> Result<Vec<DeviceMemory>, CudaError> {
+        let size = |bytes: usize| bytes.checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
+        let total = bytes.iter().fold(0usize, |sum, n| sum.saturating_add(size(*n)));
+        let whole = Arc::new(self.take(total)?);
+        let mut address = whole.address;
+        let block = |&bytes: &usize| {
+            let here = address;
+            address += size(bytes) as u64;
+            DeviceMemory { device: self.clone(), address: here, bytes, whole: Some(whole.clone()) }
+        };
+        Ok(bytes.iter().map(block).collect())
+    }
+
+    fn take(&self, bytes: usize) -> Result<Allocation, CudaError> {
         let _entered = self.enter()?;
         let size = bytes.max(1).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
         // SAFETY: memory that is not initialised holds numbers nevertheless.
@@ -44,7 +74,7 @@ impl Device {
             }
             made => {
                 let address = self.check("cuMemAlloc", made)?;
-                Ok(DeviceMemory { device: self.clone(), address, bytes, lent: false })
+                Ok(Allocation { device: self.clone(), address, bytes: size })
             }
         }
     }
@@ -63,7 +93,7 @@ impl Device {
 impl DeviceMemory {
     /// Memory of somebody else, who keeps it as long as the result is used.
     pub(in crate::runtime) fn lent(device: &Device, address: u64, bytes: usize) -> DeviceMemory {
-        DeviceMemory { device: device.clone(), address, bytes, lent: true }
+        DeviceMemory { device: device.clone(), address, bytes, whole: None }
     }
 
     /// The address of its first byte, on the device.
@@ -89,30 +119,42 @@ impl DeviceMemory {
         self.device.check("cuMemsetD8Async", cleared)
     }
 
-    /// Copies bytes to it, from byte `offset` on, behind all that was asked for before; waits until that is done.
+    /// Copies bytes to it, from byte `offset` on, behind all that was asked for before; waits until that is done, unless they are few: these
+    /// are copied from memory of the device's own, that nobody changes.
     pub fn upload(&self, offset: usize, from: &[u8]) -> Result<(), CudaError> {
-        self.within("cuMemcpyHtoDAsync", offset, from.len())?;
+        let call = "cuMemcpyHtoDAsync";
+        self.within(call, offset, from.len())?;
         if from.is_empty() {
             return Ok(());
         }
         let _entered = self.device.enter()?;
+        let (to, stream) = (self.address + offset as u64, self.device.stream());
+        if from.len() <= FEW {
+            // SAFETY: both blocks have so many bytes; the device keeps its copy until somebody has waited.
+            return self.device.send(from, |kept| {
+                self.device.check(call, unsafe { result::memcpy_htod_async(to, kept, stream) })
+            });
+        }
         // SAFETY: both blocks have so many bytes and live until the stream is done, which is waited for.
-        let copied =
-            unsafe { result::memcpy_htod_async(self.address + offset as u64, from, self.device.stream()) };
-        self.copied("cuMemcpyHtoDAsync", copied, true, from.len())
+        let copied = unsafe { result::memcpy_htod_async(to, from, stream) };
+        self.copied(call, copied, true, from.len())
     }
 
     /// Copies bytes from it, from byte `offset` on, behind all that was asked for before; waits until that is done.
     pub fn download(&self, offset: usize, to: &mut [u8]) -> Result<(), CudaError> {
-        self.within("cuMemcpyDtoHAsync", offset, to.len())?;
+        self.within(DOWNLOAD, offset, to.len())?;
+        self.bring(self.address + offset as u64, to)
+    }
+
+    /// Brings bytes from an address on, of this block or of others that it lies together with.
+    fn bring(&self, from: u64, to: &mut [u8]) -> Result<(), CudaError> {
         if to.is_empty() {
             return Ok(());
         }
         let _entered = self.device.enter()?;
-        let (from, stream) = (self.address + offset as u64, self.device.stream());
-        // SAFETY: as for `upload`.
-        let copied = unsafe { result::memcpy_dtoh_async(to, from, stream) };
-        self.copied("cuMemcpyDtoHAsync", copied, false, to.len())
+        // SAFETY: both have so many bytes, as the caller has checked, and live until the stream is done, which is waited for.
+        let copied = unsafe { result::memcpy_dtoh_async(to, from, self.device.stream()) };
+        self.copied(DOWNLOAD, copied, false, to.len())
     }
 
     /// Copies all bytes of another block of the same device and size to it, behind all that was asked for before, and does not wait.
@@ -155,11 +197,11 @@ impl DeviceMemory {
     }
 }
 
-impl Drop for DeviceMemory {
+/// The call that brings bytes to the host.
+const DOWNLOAD: &str = "cuMemcpyDtoHAsync";
+
+impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.lent {
-            return;
-        }
         // Kernels that use the block may still be on their way.
         // SAFETY: the stream lives.
         self.device.free(|| unsafe { result::stream::synchronize(self.device.stream()) });
@@ -175,6 +217,11 @@ impl Home for Device {
 
     fn block(&self, bytes: usize) -> Result<Box<dyn Block>, CudaError> {
         Ok(Box::new(self.allocate(bytes)?))
+    }
+
+    fn blocks(&self, bytes: &[usize]) -> Result<Vec<Box<dyn Block>>, CudaError> {
+        let blocks = self.allocate_together(bytes)?.into_iter();
+        Ok(blocks.map(|block| Box::new(block) as Box<dyn Block>).collect())
     }
 }
 
@@ -197,5 +244,17 @@ impl Block for DeviceMemory {
 
     fn download(&self, to: &mut [u8]) -> Result<(), CudaError> {
         DeviceMemory::download(self, 0, to)
+    }
+
+    fn whole(&self) -> u64 {
+        self.whole.as_ref().map_or(self.address, |whole| whole.address)
+    }
+
+    fn download_beyond(&self, to: &mut [u8]) -> Result<(), CudaError> {
+        let (first, bytes) = self.whole.as_ref().map_or((self.address, self.bytes), |w| (w.address, w.bytes));
+        if self.address - first + to.len() as u64 > bytes as u64 {
+            return Err(CudaError::Call { call: DOWNLOAD, code: "more than lies together".into() });
+        }
+        self.bring(self.address, to)
     }
 }

@@ -22,7 +22,7 @@ mod module;
 
 pub use crate::error::{CudaError, Fault, PointerError, Unavailable, Version};
 pub use device::{Counts, Device, DeviceInfo, Entered, FreeMemory, devices};
-pub use event::Event;
+pub use event::{Event, Mailbox};
 pub use foreign::{DeviceArray, Stream};
 pub use graph::{Body, Condition, Graph, ReadyGraph};
 pub use memory::DeviceMemory;

@@ -29,6 +29,11 @@ pub trait Home {
 
     /// A block of memory there, whose bytes are anything.
     fn block(&self, bytes: usize) -> Result<Box<dyn Block>, CudaError>;
+
+    /// Blocks of these sizes, which lie together where that can be.
+    fn blocks(&self, bytes: &[usize]) -> Result<Vec<Box<dyn Block>>, CudaError> {
+        bytes.iter().map(|&n| self.block(n)).collect()
+    }
 }
 
 /// A block of a device's memory, freed when it is dropped.
@@ -47,6 +52,16 @@ pub trait Block: Send {
 
     /// Copies it, likewise; where that fails, `to` may hold anything.
     fn download(&self, to: &mut [u8]) -> Result<(), CudaError>;
+
+    /// The first address of all that it lies together with.
+    fn whole(&self) -> u64 {
+        self.address()
+    }
+
+    /// As [`Block::download`], of more bytes than it has: those behind it, which lie together with it.
+    fn download_beyond(&self, to: &mut [u8]) -> Result<(), CudaError> {
+        self.download(to)
+    }
 }
 
 /// Use that a device makes of a buffer.
@@ -88,6 +103,49 @@ impl Side {
     }
 }
 
+/// Gives buffers that have no side on a device yet blocks there that lie together, so that [`sync_hosts`] brings all in one copy.
+pub(crate) fn together(home: &dyn Home, buffers: &[&Buffer]) -> Result<(), CudaError> {
+    let bytes: Vec<usize> = buffers.iter().map(|b| b.bytes()).collect();
+    for (buffer, block) in buffers.iter().zip(home.blocks(&bytes)?) {
+        buffer.set_side(Side { block: RefCell::new(block), newer: Cell::new(Newer::Host) });
+    }
+    Ok(())
+}
+
+/// As [`Buffer::sync_host`] of each: what lies together on a device comes in one copy.
+pub(crate) fn sync_hosts(buffers: &[&Buffer]) -> Result<(), CudaError> {
+    let newer = buffers.iter().filter_map(|b| Some((*b, b.side()?)));
+    let newer = newer.filter(|(_, side)| side.newer.get() == Newer::Device);
+    let place = |(_, side): &(&Buffer, &Side)| {
+        let block = side.block.borrow();
+        (block.home(), block.whole(), block.address())
+    };
+    let mut newer: Vec<(&Buffer, &Side)> = newer.collect();
+    newer.sort_by_key(place);
+    newer.dedup_by_key(|b| place(b));
+    let together = |a: &(&Buffer, &Side), b: &(&Buffer, &Side)| {
+        let (a, b) = (place(a), place(b));
+        (a.0, a.1) == (b.0, b.1)
+    };
+    for group in newer.chunk_by(together) {
+        let (first, last) = (group[0], group[group.len() - 1]);
+        if group.len() == 1 {
+            first.0.sync_host()?;
+            continue;
+        }
+        let offset = |b: &(&Buffer, &Side)| (place(b).2 - place(&first).2) as usize;
+        let mut bytes = vec![0; offset(&last) + last.0.bytes()];
+        first.1.block.borrow().download_beyond(&mut bytes)?;
+        for b in group {
+            let (base, n) = b.0.whole();
+            // SAFETY: the whole memory, of which there are no other references while this thread is here.
+            unsafe { std::slice::from_raw_parts_mut(base, n) }.copy_from_slice(&bytes[offset(b)..][..n]);
+            b.1.newer.set(Newer::Neither);
+        }
+    }
+    Ok(())
+}
+
 impl Buffer {
     /// Makes the host's memory hold the values. What reads or writes them there does so by itself; whoever goes by addresses does it
     /// first.
@@ -111,6 +169,12 @@ impl Buffer {
     /// As [`Buffer::sync_host`] for borrowed memory, whose owner may look at it without asking; of other buffers nothing is done.
     pub fn sync_borrowed(&self) -> Result<(), CudaError> {
         if self.is_borrowed() { self.sync_host() } else { Ok(()) }
+    }
+
+    /// Makes everything zero on the device that has its values, or a copy; returns false, and has done nothing, where there is none or it fails.
+    pub(super) fn clear_side(&self) -> bool {
+        let cleared = |side: &&Side| side.block.borrow().clear().is_ok();
+        self.side().filter(cleared).map(|side| side.newer.set(Newer::Device)).is_some()
     }
 
     /// The address, on a device, of the origin of a plane (planar) or of the records (plane 0), where the values are, for what the device

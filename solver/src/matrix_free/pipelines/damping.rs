@@ -9,11 +9,13 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::pipelines::boxed::Boxed;
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal::{self, Block};
-use crate::matrix_free::scalars::StartScalar;
+use crate::matrix_free::scalars::{PcgScalar, StartScalar};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
+use crate::matrix_free::stop::{is_finite, number};
 use crate::matrix_free::vectors::{Role, What};
+use crate::problem::report::LinearStop;
 use rustc_hash::FxHashSet;
 use sumsq_codegen::{Expr, ExprKind, Func, ScalarType};
 use sumsq_energy::model::Domain;
@@ -82,7 +84,7 @@ impl System {
     }
 }
 
-/// Per space the tuple `Largest`, and `Scales` in place, once per linearisation.
+/// Per space the tuples `Largest` and `Clamps`, and `Scales` in place, once per linearisation.
 pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "scales", Role::Master);
     for space in &k.spaces {
@@ -100,13 +102,26 @@ pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
             (Op::Max, free.cast(ScalarType::F64))
         };
         let largest = (0..space.components).map(entry).collect();
-        let f = d.reduce(&What::Largest.of(space.id).to_string(), &points, largest);
+        let f = d.reduce(&format!("peak{}", space.id.0), &points, largest);
         d.skip_unless(&f, k.live_at(space.id, at));
         d.store_over(&f, &scales, What::Scales.of(space.id));
         d.output(&scales, What::Scales.of(space.id));
-        d.output(&f, What::Largest.of(space.id));
+        clamps(&mut d, space, &f);
     }
     d.finish()
+}
+
+/// The tuples of a space that follow from the largest entries now and before.
+fn clamps(d: &mut Draft, space: &Space, now: &Func) {
+    let number = |n: Number| n.expr(ScalarType::F64);
+    let largest = |c| now.at(&[], c).max(number(Number::LargestBefore(space.id, c as u16)));
+    let largest: Vec<Expr> = (0..space.components).map(largest).collect();
+    let bounds = [Number::LeastDiagonal, Number::MostDiagonal].into_iter();
+    let bounds = bounds.flat_map(|bound| largest.iter().map(move |l| number(bound) * l.clone())).collect();
+    for (what, values) in [(What::Clamps, bounds), (What::Largest, largest)] {
+        let f = d.func(what.of(space.id), &[], values);
+        d.output(&f, what.of(space.id));
+    }
 }
 
 /// `diag`, or the larger one of it and what it was before, if the running maximum is wanted.
@@ -115,7 +130,8 @@ fn running(diag: &Expr, before: Expr) -> Expr {
     Expr::select(wanted, diag.max(before), diag.clone())
 }
 
-/// Per space the outputs `DR` (0, then b) and, unless the sweeps compute them, field 0 of M^-1 and `Damp`; and the tuple `Start`.
+/// Per space the outputs `DR` (0, then b) and, unless the sweeps compute them, field 0 of M^-1 and `Damp`; and the tuples `Start` and, where it
+/// has r0.z0, `State`.
 pub fn pipeline(k: &Skeleton, m: M) -> Vec<Scheduled> {
     let mut d = Draft::new(k, m.pipeline("damping"), Role::Master);
     let mut totals: Option<Vec<Expr>> = None;
@@ -137,10 +153,31 @@ pub fn pipeline(k: &Skeleton, m: M) -> Vec<Scheduled> {
     }
     let start = d.func(What::Start.of(()), &[], totals.unwrap_or_default());
     d.output(&start, What::Start.of(()));
+    if !m.follows_damping() {
+        let [rz, bb] = [StartScalar::Rz, StartScalar::Bb].map(|s| start.at(&[], s as usize));
+        begin(&mut d, &rz, &bb);
+    }
     d.finish()
 }
 
-/// r0.z0 where M has stages between b and it: the scalar `StartProduct`.
+/// The state of PCG at d = 0, the output `State`. Where there is nothing to solve, or no number to begin with, it has ended: an iteration
+/// leaves d as it is then.
+fn begin(d: &mut Draft, rz: &Expr, bb: &Expr) {
+    let numbers = is_finite(rz).and(is_finite(bb));
+    let ready = numbers.and(rz.gt(number(0.0)));
+    let code = |stop: LinearStop| number(stop.code());
+    let why = Expr::select(numbers, code(LinearStop::Limit), code(LinearStop::NotFinite));
+    let value = |s: PcgScalar| match s {
+        PcgScalar::Rz => Expr::select(ready.clone(), rz.clone(), number(0.0)),
+        PcgScalar::Rr => bb.clone(),
+        PcgScalar::Stop => Expr::select(ready.clone(), number(0.0), why.clone()),
+        PcgScalar::Beta | PcgScalar::Q | PcgScalar::K => number(0.0),
+    };
+    let state = d.func(What::State.of(()), &[], PcgScalar::ALL.map(value).to_vec());
+    d.output(&state, What::State.of(()));
+}
+
+/// r0.z0 where M has stages between b and it: the scalar `StartProduct`, and `State`.
 pub fn start_product(k: &Skeleton, m: M) -> Vec<Scheduled> {
     let mut d = Draft::new(k, m.pipeline("start"), Role::Linear);
     if !m.follows_damping() {
@@ -162,6 +199,7 @@ pub fn start_product(k: &Skeleton, m: M) -> Vec<Scheduled> {
     }
     let rz = d.func(What::StartProduct.of(()), &[], vec![total]);
     d.output(&rz, What::StartProduct.of(()));
+    begin(&mut d, &rz.at(&[], 0), &k.scalar(StartScalar::Bb));
     d.finish()
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, ParamId, PipelineId, Program, Step, Table, Value};
+use sumsq_codegen::runtime::cuda::Device;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_energy::model::SpaceId;
 
@@ -93,6 +94,15 @@ impl Builder {
         let buffer = self.table.add(id.to_string(), buffer, true);
         self.vectors.insert(id, Held { buffer, initial: of.initial, copies: of.copies.clone() });
         Ok(())
+    }
+
+    /// Has the tuples that the host reads lie together on a GPU.
+    pub fn gather_results(&mut self, device: &Device) -> Result<(), SolveError> {
+        let results = self.vectors.iter().filter(|(id, _)| id.what.is_result());
+        let ids: Vec<BufferId> = results.map(|(_, held)| held.buffer).collect();
+        let ids: Vec<BufferId> =
+            ids.into_iter().filter(|id| self.table.buffer(*id).spec().extents.is_empty()).collect();
+        self.table.gather(device, &ids).map_err(|e| SolveError::of_buffer("results", e))
     }
 
     /// Adds the parameters that a pipeline takes and that are not there yet.

@@ -20,6 +20,11 @@ impl Plan {
             .map_or_else(Lent::default, |on| Lent { in_place: on.borrowed.len(), copies: on.copies.get() })
     }
 
+    /// Times that the host has waited for the GPU since this was opened.
+    pub(crate) fn waits(&self) -> u64 {
+        self.device.as_ref().map_or(0, |on| on.device.counts().waits)
+    }
+
     /// An error for numbers on another GPU than the plan's. A plan for the CPU copies them to the host.
     pub(super) fn check_device(&self, numbers: &Numbers<'_>, field: &Field) -> Result<(), SolveError> {
         let (Some(on), Some(array)) = (&self.device, numbers.device()) else { return Ok(()) };

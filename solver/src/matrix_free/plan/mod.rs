@@ -20,7 +20,7 @@ use crate::matrix_free::plan::compile::Modules;
 use crate::matrix_free::plan::host::Host;
 use crate::matrix_free::plan::on_device::OnDevice;
 use crate::matrix_free::preconditioner::aggregates::hierarchy::Hierarchy;
-use crate::matrix_free::scalars::{PcgScalar, Scalar};
+use crate::matrix_free::scalars::Scalar;
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::{HostStep, Phase};
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
@@ -34,7 +34,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::program::{Flow, ParamId, Program, Table};
-use sumsq_codegen::runtime::cuda::Device;
 use sumsq_codegen::runtime::{self, Buffer, BufferError, Pool};
 use sumsq_energy::model::{GraphId, SpaceId};
 
@@ -86,12 +85,17 @@ impl Plan {
         let (inputs, buffers) = (data.bytes(), b.buffer_bytes() + levels as u64);
         let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
         let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
-        match k.target.gpu {
-            Some(gpu) => Device::shared(gpu.ordinal)?.require(buffers)?,
+        let gpu = modules.transfers.as_ref().map(|on| Ok::<_, SolveError>((on.clone(), on.device()?)));
+        let gpu = gpu.transpose()?;
+        match &gpu {
+            Some((_, device)) => {
+                device.require(buffers)?;
+                b.gather_results(device)?;
+            }
             None => b.populate(),
         }
         let programs = b.programs(&modules.pipelines)?;
-        let device = modules.transfers.as_ref().map(|on| OnDevice::new(on.clone(), &modules.pipelines, &b));
+        let device = gpu.map(|(on, device)| OnDevice::new(on, device, &modules.pipelines, &b));
         let Builder { pool, table, vectors, params, coarsest, .. } = b;
         let mut plan = Plan {
             k: k.clone(),
@@ -344,12 +348,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Sets the carried scalars of PCG for a solve from d = 0 with old direction 0.
-    pub(crate) fn start_pcg(&self, rz: f64, rr: f64) -> Result<(), SolveError> {
-        self.clear_direction();
-        self.set_scalars(&[(PcgScalar::Rz, rz), (PcgScalar::Rr, rr)])
-    }
-
     /// Makes the old direction 0.
     pub(crate) fn clear_direction(&self) {
         self.k.spaces.iter().for_each(|s| self.essential(What::P.of(s.id)).clear());
@@ -374,6 +372,15 @@ impl Plan {
 
     /// As [`Plan::start`]. The phase ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
     pub(crate) fn start_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
+        self.run_program(phase, watch, true)
+    }
+
+    /// As [`Plan::start_until`], for a loop of which a GPU may have done a part only behind it: started again, it goes on.
+    pub(crate) fn start_loop(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
+        self.run_program(phase, watch, false)
+    }
+
+    fn run_program(&mut self, phase: Phase, watch: &Watch, whole: bool) -> Result<bool, SolveError> {
         let (mut over, mut failed) = (false, None);
         let Plan { k, vectors, coarsest, aggregates, pool, programs, table, .. } = self;
         let program = programs.get_mut(&phase).expect("every phase of the skeleton has a program");
@@ -391,15 +398,17 @@ impl Plan {
             over = watch.is_over();
             Ok(if over { Flow::Stop } else { Flow::Continue })
         };
-        program.run(table, pool, &mut host)?;
+        match whole {
+            true => program.run(table, pool, &mut host)?,
+            false => program.start(table, pool, &mut host)?,
+        }
         failed.map_or(Ok(!over), Err)
     }
 
     /// Brings to the host what it reads of a phase.
     pub(crate) fn fetch_results(&self) -> Result<(), SolveError> {
         let results = self.vectors.iter().filter(|(id, _)| id.what.is_result());
-        results.map(|(_, held)| self.table.buffer(held.buffer)).try_for_each(Buffer::sync_host)?;
-        Ok(())
+        Ok(self.table.fetch(results.map(|(_, held)| held.buffer))?)
     }
 }
 

@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::Scalar;
-use sumsq_codegen::runtime::cuda::{DeviceArray, DeviceMemory};
+use sumsq_codegen::runtime::cuda::{Device, DeviceArray, DeviceMemory};
 use sumsq_codegen::{Name, ScalarType};
 
 /// Things that a plan for a GPU has besides.
 pub(super) struct OnDevice {
     pub transfers: Arc<Transfers>,
+    pub device: Device,
     /// Per array, the coordinates that kernels read, from a first to a last one in every dim; none where that is not known.
     pub reads: BTreeMap<VectorId, Option<Region>>,
     /// Arrays whose buffers are memory of the caller.
@@ -26,7 +27,7 @@ pub(super) struct OnDevice {
 
 impl OnDevice {
     /// Nothing is borrowed yet.
-    pub(super) fn new(transfers: Arc<Transfers>, code: &[Compiled], b: &Builder) -> OnDevice {
+    pub(super) fn new(transfers: Arc<Transfers>, device: Device, code: &[Compiled], b: &Builder) -> OnDevice {
         let mut reads = BTreeMap::new();
         for (code, of) in code.iter().zip(&b.k.pipelines) {
             let regions = regions(code, of, b);
@@ -41,7 +42,7 @@ impl OnDevice {
                 reads.insert(id, both);
             }
         }
-        OnDevice { transfers, reads, borrowed: BTreeMap::new(), copies: Cell::new(0) }
+        OnDevice { transfers, device, reads, borrowed: BTreeMap::new(), copies: Cell::new(0) }
     }
 
     /// Counts a copy between memory of the caller and a buffer.

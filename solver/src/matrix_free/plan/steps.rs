@@ -51,6 +51,10 @@ pub struct Run {
     prepared: Option<(u8, f64)>,
     /// The trial point of d and its energy are computed already.
     tried: bool,
+    /// A step follows the next linearisation, unless g ends the solve there.
+    expects_step: bool,
+    /// PCG has run on the present D already: whether it came to its end.
+    solved: Option<bool>,
     /// Radius and preconditioner that D and M^-1 were computed for since the last linearisation.
     damped_for: Option<(Option<f64>, u8)>,
     /// The first engine failure.
@@ -82,6 +86,8 @@ impl Run {
             kind: 0,
             prepared: None,
             tried: false,
+            expects_step: false,
+            solved: None,
             damped_for: None,
             failure: None,
             start,
@@ -167,48 +173,34 @@ impl OnPlan<'_> {
     fn scale(&mut self) -> bool {
         let first = self.run.largest.is_empty();
         let running = self.run.options.running_scales();
-        self.set(Number::Running, f64::from(u8::from(running && !first)));
-        if !self.run(Phase::Scales) {
-            return false;
-        }
-        self.set(Number::Running, f64::from(u8::from(running)));
         let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = self.run.options;
+        self.set(Number::LeastDiagonal, min);
+        self.set(Number::MostDiagonal, max);
         let k = self.plan.k.clone();
         for (n, space) in k.spaces.iter().enumerate() {
-            let came = self.plan.tuple(What::Largest.of(space.id));
-            match self.run.largest.get_mut(n) {
-                Some(largest) => largest.iter_mut().zip(came).for_each(|(l, came)| *l = l.max(came)),
-                None => self.run.largest.push(came),
-            }
             for c in 0..space.components {
-                let largest = self.run.largest[n][c];
-                self.set(Number::LeastDiagonal(space.id, c as u16), min * largest);
-                self.set(Number::MostDiagonal(space.id, c as u16), max * largest);
+                let before = self.run.largest.get(n).map_or(0.0, |largest| largest[c]);
+                self.set(Number::LargestBefore(space.id, c as u16), before);
             }
         }
-        true
+        self.set(Number::Running, f64::from(u8::from(running && !first)));
+        let done = self.start(Phase::Scales);
+        self.set(Number::Running, f64::from(u8::from(running)));
+        done
     }
 
-    /// D, M^-1 and b for a radius.
-    fn damp(&mut self, radius: Option<f64>) -> bool {
-        let (kind, started) = (self.run.kind, Instant::now());
-        let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
-        self.set(Number::InvRadius, inv_radius);
-        let follows_damping = self.plan.k.follows_damping[usize::from(kind)];
-        let done = match follows_damping {
-            false => self.run(Phase::Damping(kind)),
-            true => {
-                self.start(Phase::Damping(kind)) && self.prepare(inv_radius) && self.run(Phase::Start(kind))
-            }
-        };
-        if !done {
+    /// Brings to the host what it reads of all that was started: where that is on a GPU, a wait.
+    fn fetch(&mut self) -> bool {
+        if self.run.failure.is_none() {
+            self.run.failure = self.plan.fetch_results().err();
+        }
+        if self.run.failure.is_some() {
             return false;
         }
-        self.run.setup_seconds += started.elapsed().as_secs_f64();
         let start = |s: StartScalar| self.plan.scalar(s);
         self.run.start = Start {
             bb: start(StartScalar::Bb),
-            rz: match follows_damping {
+            rz: match self.plan.k.follows_damping[usize::from(self.run.kind)] {
                 false => start(StartScalar::Rz),
                 true => self.plan.scalar(StartProduct),
             },
@@ -216,8 +208,27 @@ impl OnPlan<'_> {
             gradient_scaled: start(StartScalar::ScaledGradient),
             unconstrained: start(StartScalar::Unconstrained),
         };
-        self.run.damped_for = Some((radius, kind));
+        let spaces = self.plan.k.spaces.iter();
+        self.run.largest = spaces.map(|s| self.plan.tuple(What::Largest.of(s.id))).collect();
         true
+    }
+
+    /// D, M^-1 and b for a radius; the host has no results yet.
+    fn damp(&mut self, radius: Option<f64>) -> bool {
+        let (kind, started) = (self.run.kind, Instant::now());
+        let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
+        self.set(Number::InvRadius, inv_radius);
+        let follows_damping = self.plan.k.follows_damping[usize::from(kind)];
+        let done = match follows_damping {
+            false => self.start(Phase::Damping(kind)),
+            true => {
+                self.start(Phase::Damping(kind)) && self.prepare(inv_radius) && self.start(Phase::Start(kind))
+            }
+        };
+        self.run.setup_seconds += started.elapsed().as_secs_f64();
+        self.run.solved = None;
+        self.run.damped_for = done.then_some((radius, kind));
+        done
     }
 
     /// Runs the stages of M per linearisation, unless they have run, and says what has become of D since.
@@ -237,8 +248,7 @@ impl OnPlan<'_> {
     /// Parameters of the stop rules; a rule that is off gets a bound that nothing meets.
     fn set_rules(&mut self) -> Result<(), SolveError> {
         let tolerance = self.run.options.linear_tolerance;
-        let bound = tolerance.map_or(-1.0, |tau| tau * tau * self.run.start.bb);
-        self.plan.set_number(Number::Tolerance, bound)?;
+        self.plan.set_number(Number::Tolerance, tolerance.map_or(-1.0, |tau| tau * tau))?;
         let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
         self.plan.set_number(Number::Eta, self.run.forcing.bound(&self.run.options))?;
@@ -259,28 +269,67 @@ impl OnPlan<'_> {
         ModelScalar::ALL.map(|s| if ok { self.plan.scalar(s) } else { f64::NAN })
     }
 
-    /// Runs PCG to its end. On a GPU the trial point and its energy follow at once: few steps do without, and each would be a wait of its own.
-    /// Returns whether PCG came to its end.
+    /// Runs PCG to its end from d = 0; returns whether it came there. A GPU is asked for the trial point and its energy at once, and for more of
+    /// PCG and both again where it has made as many iterations as it makes unseen: the host waits for all of that together.
     fn run_pcg(&mut self) -> Result<bool, SolveError> {
         let phase = Phase::Pcg(self.run.kind);
-        if self.plan.k.target.gpu.is_none() {
+        self.run.tried = false;
+        self.set_rules()?;
+        self.plan.clear_direction();
+        if !self.is_on_gpu() {
             return self.plan.run_until(phase, &self.run.watch);
         }
-        if !self.plan.start_until(phase, &self.run.watch)? {
-            return Ok(false);
-        }
         self.plan.set_number(Number::Descent, 0.0)?;
-        self.plan.start(Phase::Trial)?;
-        self.plan.start(Phase::TrialCost)?;
-        self.plan.fetch_results()?;
-        self.run.tried = true;
-        Ok(true)
+        loop {
+            // Without iterations d is 0.
+            if self.run.linear_limit > 0 && !self.plan.start_loop(phase, &self.run.watch)? {
+                return Ok(false);
+            }
+            self.plan.start(Phase::Trial)?;
+            self.plan.start(Phase::TrialCost)?;
+            if !self.fetch() {
+                return Ok(false);
+            }
+            if self.run.linear_limit == 0 || self.linear_stop().is_some() {
+                self.run.tried = true;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Runs PCG, and keeps whether it came to its end.
+    fn solve(&mut self) {
+        let solved = self.run_pcg();
+        self.run.solved = Some(matches!(solved, Ok(true)));
+        if let Err(e) = solved {
+            self.run.failure.get_or_insert(e);
+        }
+    }
+
+    fn is_on_gpu(&self) -> bool {
+        self.plan.k.target.gpu.is_some()
+    }
+
+    /// The reason for the end of PCG; `None` while it runs.
+    fn linear_stop(&self) -> Option<LinearStop> {
+        LinearStop::of_code(self.plan.scalar(PcgScalar::Stop))
+    }
+
+    /// The outcome of PCG where it does not begin: b is 0, holds something that is no number, or no iteration is wanted.
+    fn without_pcg(&self) -> Option<(usize, LinearStop, f64)> {
+        let Start { bb, rz, .. } = self.run.start;
+        if !rz.is_finite() || !bb.is_finite() {
+            return Some((0, LinearStop::NotFinite, f64::NAN));
+        }
+        let nothing = rz <= 0.0 || self.run.linear_limit == 0;
+        let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
+        nothing.then_some((0, stop, if bb == 0.0 { 0.0 } else { 1.0 }))
     }
 
     /// The projected gradient step P(x + t b) - x with t = |b|^2 / |J b|^2, halved until the model falls.
     fn descend(&mut self, radius: Option<f64>) -> [f64; 3] {
         // PCG has spent b.
-        self.damp(radius);
+        let _ = self.damp(radius) && self.fetch();
         let bb = self.run.start.bb;
         // The model m(s) = 2 g.s + |J s|^2 gives |J b|^2 = (m(2b) - 2 m(b)) / 2: the linear parts cancel to the last bit.
         let curvature = 0.5 * self.trial(-2.0)[ModelScalar::Model as usize]
@@ -297,48 +346,55 @@ impl OnPlan<'_> {
         model
     }
 
-    /// PCG to its end: iterations, why it stopped, |r|/|b|.
+    /// PCG to its end, unless it came there already: iterations, why it stopped, |r|/|b|.
     fn pcg(&mut self) -> (usize, LinearStop, f64) {
-        self.run.tried = false;
-        let Start { bb, rz, .. } = self.run.start;
-        if !rz.is_finite() || !bb.is_finite() {
-            return (0, LinearStop::NotFinite, f64::NAN);
+        // Of a GPU the host sees the start together with the end.
+        if !self.is_on_gpu()
+            && let Some(outcome) = self.without_pcg()
+        {
+            self.run.tried = false;
+            return outcome;
         }
-        if rz <= 0.0 || self.run.linear_limit == 0 {
-            let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
-            return (0, stop, if bb == 0.0 { 0.0 } else { 1.0 });
+        if self.run.solved.is_none() {
+            self.solve();
         }
-        if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
-            self.run.failure.get_or_insert(e);
-        }
-        if self.run.failure.is_none() {
-            match self.run_pcg() {
-                Ok(true) => {}
-                Ok(false) => return (0, LinearStop::Interrupted, f64::NAN),
-                Err(e) => self.run.failure = Some(e),
-            }
-        }
-        if self.run.failure.is_some() {
+        if self.run.solved.take() != Some(true) || self.run.failure.is_some() {
             return (0, LinearStop::Interrupted, f64::NAN);
         }
-        let stop = LinearStop::of_code(self.plan.scalar(PcgScalar::Stop)).unwrap_or(LinearStop::Limit);
-        let residual = (self.plan.scalar(PcgScalar::Rr) / bb).sqrt();
+        if let Some(outcome) = self.without_pcg() {
+            return outcome;
+        }
+        let residual = (self.plan.scalar(PcgScalar::Rr) / self.run.start.bb).sqrt();
+        let stop = self.linear_stop().unwrap_or(LinearStop::Limit);
         (self.plan.scalar(PcgScalar::K) as usize, stop, residual)
     }
 }
 
 impl Steps for OnPlan<'_> {
     fn energy_at_start(&mut self) -> Energies {
+        self.run.tried = false;
         let energies = self.energies(Phase::Cost);
         self.run.forcing.at_x(energies.total);
         energies
     }
 
+    fn expect_step(&mut self) {
+        self.run.expects_step = true;
+    }
+
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
-        let ok = self.start(Phase::Linearise);
+        let expects_step = std::mem::take(&mut self.run.expects_step);
+        let mut ok = self.start(Phase::Linearise);
         self.run.prepared = None;
         // The norms come with D.
-        if !(ok && self.scale() && self.damp(radius)) {
+        ok = ok && self.scale() && self.damp(radius);
+        if ok && expects_step && self.is_on_gpu() {
+            self.solve();
+            ok = self.run.failure.is_none();
+        } else {
+            ok = ok && self.fetch();
+        }
+        if !ok {
             return Linearisation { gradient_max_norm: f64::NAN, gradient_scaled: f64::NAN };
         }
         let Start { gradient_max_norm, gradient_scaled, .. } = self.run.start;
@@ -346,7 +402,8 @@ impl Steps for OnPlan<'_> {
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
-        let ok = self.run.damped_for == Some((radius, self.run.kind)) || self.damp(radius);
+        let damped = self.run.damped_for == Some((radius, self.run.kind));
+        let ok = damped || self.damp(radius) && (self.is_on_gpu() || self.fetch());
         self.run.note();
         let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
         self.run.damped_for = None; // r is spent

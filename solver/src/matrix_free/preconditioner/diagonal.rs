@@ -7,6 +7,7 @@
 use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::params::Number;
 use crate::matrix_free::skeleton::{Space, packed};
+use crate::matrix_free::vectors::What;
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::dag::{ExprId, Node};
 use sumsq_energy::derive::{Kind, Routines, Site};
@@ -50,16 +51,12 @@ impl Block<'_> {
     }
 }
 
-/// D = clamp(diag, min, max) / R of component `c`, with min, max and 1/R (0 for Gauss-Newton) parameters.
+/// D = clamp(diag, min, max) / R of component `c`, with min and max a tuple of the space and 1/R (0 for Gauss-Newton) a parameter.
 pub fn damping(diag: &Expr, space: &Space, c: usize) -> Expr {
-    let component = (space.id, c as u16);
-    let numbers = [
-        Number::LeastDiagonal(component.0, component.1),
-        Number::MostDiagonal(component.0, component.1),
-        Number::InvRadius,
-    ];
-    let [min, max, inv_radius] = numbers.map(|n| n.expr(diag.ty().scalar));
-    diag.max(min).min(max) * inv_radius
+    let ty = diag.ty().scalar;
+    let name = What::Clamps.of(space.id).to_string();
+    let clamp = |i| Expr::call(name.as_str(), ScalarType::F64, vec![], i).cast(ty);
+    diag.max(clamp(c)).min(clamp(space.components + c)) * Number::InvRadius.expr(ty)
 }
 
 /// True if the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in

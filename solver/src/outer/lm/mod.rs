@@ -65,10 +65,13 @@ pub struct Used {
 /// One problem being solved. x moves only in [`Steps::accept`].
 ///
 /// Order of calls: `energy_at_start` once; then `linearise` at each new x; then `solve_linear`, `trial_energy`, and one of
-/// `accept`, `reject`. After a reject the next `solve_linear` reuses the linearisation: only the radius has changed.
+/// `accept`, `reject`. After a reject the next `solve_linear` reuses the linearisation: only the radius has changed. Where a device does
+/// the work, `expect_step` before `linearise` lets the host wait once for both and for the trial.
 pub trait Steps {
     /// E at the initial x.
     fn energy_at_start(&mut self) -> Energies;
+    /// Says that the next `linearise` is followed by a step with its radius, unless g ends the solve: this step may begin at once.
+    fn expect_step(&mut self) {}
     /// Evaluates g and whatever else depends on x. `radius` is what the next `solve_linear` will be given.
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
     /// Proposes a step from x, unless it is interrupted. `radius` is `None` for Gauss-Newton (D = 0).
@@ -185,6 +188,8 @@ pub struct Minimiser {
     attempt: Attempt,
     /// Steps at most, over both descents.
     limit: usize,
+    /// Nobody looks at x between two steps.
+    runs: bool,
 }
 
 /// The descent that a minimisation is in, of two from the same start: the first begins with `radius`, the second with `second_radius`.
@@ -229,6 +234,7 @@ impl Minimiser {
             iterations: Vec::new(),
             ended: None,
             attempt: Attempt::Only,
+            runs: false,
         };
         if free == 0 {
             run.ended = Some(Termination::NoFreeUnknown);
@@ -264,6 +270,7 @@ impl Minimiser {
 
     /// Steps until the solve ends or the observer ends it.
     pub fn run(&mut self, steps: &mut dyn Steps, callback: Callback<'_>) {
+        self.runs = true;
         while self.ended.is_none() {
             let before = self.iterations.len();
             self.step(steps);
@@ -272,6 +279,7 @@ impl Minimiser {
                 self.ended = Some(self.settle(steps, Termination::UserAbort));
             }
         }
+        self.runs = false;
     }
 
     /// Takes one step, unless the solve has ended or a limit ends it first. Returns why it ended, once it has.
@@ -380,6 +388,10 @@ impl Minimiser {
                 self.energies = steps.accept().unwrap_or(trial);
                 self.trust.grow(gain_ratio);
                 self.longest_step = self.longest_step.max(linear.step_norm);
+                let last = self.iterations.len() + 1 >= self.limit || self.watch.is_over();
+                if self.runs && !last && self.end_behind(&linear, before, trial_total).is_none() {
+                    steps.expect_step();
+                }
                 self.gradient = steps.linearise(self.radius());
             }
             _ => steps.reject(),
@@ -436,16 +448,26 @@ impl Minimiser {
             // Cut down to nothing: no step that moves x has a finite energy.
             Verdict::Noise if after_invalid => return Some(Termination::InvalidSteps),
             Verdict::Noise => return Some(Termination::NoiseFloor),
-            Verdict::Accepted => {
-                if self.gradient_is_small() {
-                    return Some(Termination::GradientTolerance);
-                }
-                if self.function_tolerance().is_some_and(|f| (before - trial).abs() <= f * before) {
-                    return Some(Termination::FunctionTolerance);
-                }
-            }
+            Verdict::Accepted if self.gradient_is_small() => return Some(Termination::GradientTolerance),
+            Verdict::Accepted => return self.end_behind(linear, before, trial),
             Verdict::Rejected | Verdict::Invalid => self.trust.shrink(),
         }
+        self.end_of_steps(linear)
+    }
+
+    /// The end that an accepted step is by itself, whatever g is behind it. Gauss-Newton ends by g alone.
+    fn end_behind(&self, linear: &LinearResult, before: f64, trial: f64) -> Option<Termination> {
+        if self.gauss_newton() {
+            return None;
+        }
+        if self.function_tolerance().is_some_and(|f| (before - trial).abs() <= f * before) {
+            return Some(Termination::FunctionTolerance);
+        }
+        self.end_of_steps(linear)
+    }
+
+    /// The end by steps or radii that are too small.
+    fn end_of_steps(&self, linear: &LinearResult) -> Option<Termination> {
         if !self.invalid && self.step_is_short(linear) {
             return Some(Termination::StepTolerance);
         }
