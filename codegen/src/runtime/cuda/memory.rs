@@ -119,25 +119,31 @@ impl DeviceMemory {
         self.device.check("cuMemsetD8Async", cleared)
     }
 
-    /// Copies bytes to it, from byte `offset` on, behind all that was asked for before; waits until that is done, unless they are few: these
-    /// are copied from memory of the device's own, that nobody changes.
+    /// Copies bytes to it, from byte `offset` on, behind all that was asked for before; waits until that is done.
     pub fn upload(&self, offset: usize, from: &[u8]) -> Result<(), CudaError> {
-        let call = "cuMemcpyHtoDAsync";
-        self.within(call, offset, from.len())?;
+        self.within(UPLOAD, offset, from.len())?;
         if from.is_empty() {
             return Ok(());
         }
         let _entered = self.device.enter()?;
-        let (to, stream) = (self.address + offset as u64, self.device.stream());
-        if from.len() <= FEW {
-            // SAFETY: both blocks have so many bytes; the device keeps its copy until somebody has waited.
-            return self.device.send(from, |kept| {
-                self.device.check(call, unsafe { result::memcpy_htod_async(to, kept, stream) })
-            });
-        }
         // SAFETY: both blocks have so many bytes and live until the stream is done, which is waited for.
-        let copied = unsafe { result::memcpy_htod_async(to, from, stream) };
-        self.copied(call, copied, true, from.len())
+        let copied =
+            unsafe { result::memcpy_htod_async(self.address + offset as u64, from, self.device.stream()) };
+        self.copied(UPLOAD, copied, true, from.len())
+    }
+
+    /// As [`DeviceMemory::upload`] from the beginning on, without a wait where they are few: for what this device's stream does alone.
+    fn send(&self, from: &[u8]) -> Result<(), CudaError> {
+        if from.is_empty() || from.len() > FEW {
+            return self.upload(0, from);
+        }
+        self.within(UPLOAD, 0, from.len())?;
+        let _entered = self.device.enter()?;
+        self.device.send(from, |kept| {
+            // SAFETY: both blocks have so many bytes; the device keeps its copy until somebody has waited.
+            let sent = unsafe { result::memcpy_htod_async(self.address, kept, self.device.stream()) };
+            self.device.check(UPLOAD, sent)
+        })
     }
 
     /// Copies bytes from it, from byte `offset` on, behind all that was asked for before; waits until that is done.
@@ -197,6 +203,9 @@ impl DeviceMemory {
     }
 }
 
+/// The call that brings bytes to the device.
+const UPLOAD: &str = "cuMemcpyHtoDAsync";
+
 /// The call that brings bytes to the host.
 const DOWNLOAD: &str = "cuMemcpyDtoHAsync";
 
@@ -239,7 +248,7 @@ impl Block for DeviceMemory {
     }
 
     fn upload(&self, from: &[u8]) -> Result<(), CudaError> {
-        DeviceMemory::upload(self, 0, from)
+        self.send(from)
     }
 
     fn download(&self, to: &mut [u8]) -> Result<(), CudaError> {
