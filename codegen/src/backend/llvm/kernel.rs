@@ -48,6 +48,9 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     let fun = ir.add_function(&f.name, ir.fn_ty(ir.void_ty(), &types.collect::<Vec<_>>()));
     ir.calling_convention(fun, nvptx::KERNEL);
     ir.function_attribute(fun, nvptx::BLOCK_SIZE, &format!("{},1,1", kernel.threads));
+    if f.args.iter().filter(|a| a.flat().is_some()).count() >= nvptx::MANY_BUFFERS {
+        ir.function_attribute(fun, nvptx::LEAST_BLOCKS, "1");
+    }
     let aliasing = Aliasing::new(ir, f);
     let frame = Frame::new(ir, target, fun, true);
     let device = Device::new(ir, kernel);
