@@ -8,9 +8,9 @@ use std::path::Path;
 use sumsq::assembled::{self, LinearSolver, solve_with};
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::llvm::listing;
-use sumsq::codegen::ptxas;
 use sumsq::codegen::runtime::cuda::{self, CudaError, DeviceInfo};
 use sumsq::energy::{Budgets, Energy, EnergyError};
+use sumsq::ptxas;
 use sumsq::{
     Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, Preconditioner, ProblemData,
     Report, SolveError, SolveOptions, Solver,

@@ -48,6 +48,8 @@ fn f32_functions_are_within_2_5_ulp() {
     check_f32(UnaryOp::Cos, f64::cos, |r| r.uniform(-10.0, 10.0));
     check_f32(UnaryOp::Sin, f64::sin, |r| r.scaled(1e-6, 1e5));
     check_f32(UnaryOp::Cos, f64::cos, |r| r.scaled(1e-6, 1e5));
+    check_f32(UnaryOp::Sin, f64::sin, |r| r.scaled(9e4, 3.4e38));
+    check_f32(UnaryOp::Cos, f64::cos, |r| r.scaled(9e4, 3.4e38));
     check_f32(UnaryOp::Exp, f64::exp, |r| r.uniform(-103.9, 88.7));
     check_f32(UnaryOp::Exp, f64::exp, |r| r.scaled(1e-9, 1.0));
     check_f32(UnaryOp::Log, f64::ln, |r| r.scaled(1e-45, 3e38).abs());
@@ -117,10 +119,6 @@ fn special_values() {
         for op in [Exp, Log, Sin, Cos] {
             assert!(evaluate(op, ty, f64::NAN).is_nan(), "{op:?}(NaN) in {ty:?}");
         }
-        let largest = if ty == ScalarType::F32 { f32::MAX as f64 } else { f64::MAX };
-        for (op, x) in [(Sin, largest), (Cos, largest), (Sin, 1e20), (Cos, -3e30)] {
-            assert!(evaluate(op, ty, x).abs() <= 1.001, "{op:?}({x}) in {ty:?} is bounded");
-        }
     }
     let least = f32::from_bits(1) as f64;
     assert_eq!(evaluate(Exp, ScalarType::F32, -103.5), least, "half the least subnormal rounds up");
@@ -177,8 +175,8 @@ fn operation_counts() {
             count(ty, &|x| x.log()),
         ]
     };
-    assert_eq!(counts(ScalarType::F32), [26, 27, 35, 24, 34]);
-    assert_eq!(counts(ScalarType::F64), [32, 33, 41, 29, 37]);
+    assert_eq!(counts(ScalarType::F32), [26, 27, 37, 24, 34]);
+    assert_eq!(counts(ScalarType::F64), [32, 33, 43, 29, 37]);
 }
 
 #[test]
@@ -204,7 +202,9 @@ fn hundreds_of_functions_are_not_written_out() {
         });
         p
     };
-    let v: Vec<Value> = (-20..20).map(|k| Value::Float(k as f64 * 0.37)).collect();
+    // Most vectors are near; some have a lane far out, and one has all.
+    let far = |k: i32| if k % 11 == 0 || k > 12 { 10f64.powi(k + 20) } else { 0.0 };
+    let v: Vec<Value> = (-20..28).map(|k| Value::Float(f64::from(k) * 0.37 + far(k))).collect();
     let a = Realization { planes: vec![v.clone()], ..Realization::zeros(&[ScalarType::F64], &[v.len()]) };
     let given = Bindings { inputs: [("a".into(), a)].into_iter().collect(), params: Default::default() };
     let values = |p: &Pipeline| {
@@ -214,7 +214,9 @@ fn hundreds_of_functions_are_not_written_out() {
     };
     let (few, many) = (values(&sines(40)), values(&sines(201)));
     let lowered = |n| lower(&sines(n), &Schedule::new(), &LowerOptions::default()).unwrap().to_string();
-    assert_eq!((lowered(200).contains("sin("), lowered(201).matches("sin(").count()), (false, 201));
+    // Of the functions that are written out each stands there once, as what large operands choose.
+    let places = |n: usize| ["select(", "sin("].map(|text| lowered(n).matches(text).count() >= n);
+    assert_eq!((places(200), places(201)), ([true, true], [false, true]));
     for (few, many) in few.iter().zip(&many) {
         let bits = |r: &Realization| r.planes[0].iter().map(|v| v.as_f64().to_bits()).collect::<Vec<u64>>();
         assert_eq!(bits(few), bits(many));
@@ -243,5 +245,9 @@ fn statements_are_expanded_throughout() {
         })
         .collect();
     let both = Expr::call("pair", ScalarType::F32, values, 0);
-    assert_eq!(operations(&both), 26 + 7 + 1, "beside the call: the sine, and the quadrant of the cosine");
+    assert_eq!(
+        operations(&both),
+        26 + 9 + 1,
+        "beside the call: the sine; of the cosine its quadrant and its choice"
+    );
 }

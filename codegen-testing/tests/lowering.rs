@@ -3,7 +3,7 @@
 use sumsq_codegen::schedule::Memory;
 use sumsq_codegen::{Error, Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 use sumsq_codegen_testing::check::{bindings, check, pattern, try_check, with_halo};
-use sumsq_codegen_testing::reference::Value;
+use sumsq_codegen_testing::reference::{Realization, Value};
 
 const F32: ScalarType = ScalarType::F32;
 const F64: ScalarType = ScalarType::F64;
@@ -449,9 +449,7 @@ fn skipped_tiles_hold_zeros() {
     let f = p.func(f);
     let g = p.func(Func::new("g", &[vx, vy], vec![f.at(&[x, y], 0) + 1]));
     p.output(&g);
-    let tiles = sumsq_codegen_testing::reference::Realization::from_fn(&[I32], &[3, 3], |c, _| {
-        ((c[0] + c[1]) % 2) as f64
-    });
+    let tiles = Realization::from_fn(&[I32], &[3, 3], |c, _| ((c[0] + c[1]) % 2) as f64);
     let b = bindings(vec![("in", pattern(&[I32], &[10, 5], 3)), ("on", tiles)], vec![]);
     // In terms of the loop, and of the coordinate that it splits: its first value in the block.
     for block in [Expr::var("xo"), Expr::var("x") / 4] {
@@ -467,6 +465,35 @@ fn skipped_tiles_hold_zeros() {
     s.func("f").compute_root().split("x", "xo", "xi", 4, Tail::Predicate);
     s.func("f").skip_unless("xo", on.at(&[Expr::var("xi"), Expr::from(0)], 0).ne_(Expr::from(0)));
     assert_rule(&p, &s, "the condition uses a loop further in");
+}
+
+/// Tiles that begin anywhere may lie in two runs of the condition: they are computed if either is on.
+#[test]
+fn skipped_tiles_that_begin_anywhere() {
+    let (vx, _, x, _) = xy();
+    let mut p = Pipeline::new("skip");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let on = p.input(Input::new("on", &[I32], 1));
+    let run = |x: &Expr| on.at(&[(x / 4).max(0).min(on.extent(0) - 1)], 0).ne_(Expr::from(0));
+    let there = x.clone().max(0).min(i.extent(0) - 1);
+    let value = Expr::select(run(&x), i.at(&[there], 0), Expr::from(0));
+    let f = p.func(Func::new("f", std::slice::from_ref(&vx), vec![value]));
+    let g = p.func(Func::new("g", std::slice::from_ref(&vx), vec![f.at(&[&x + 1], 0) + f.at(&[&x - 6], 0)]));
+    p.output(&g);
+    for tail in [Tail::Predicate, Tail::GuardWithIf, Tail::ShiftInwards] {
+        let mut s = Schedule::new();
+        s.func("f").compute_root().split("x", "xo", "xi", 4, tail).skip_unless("xo", run(&x));
+        for on in 0..8u32 {
+            let runs = Realization::from_fn(&[I32], &[3], |c, _| f64::from(on >> c[0] & 1));
+            check(
+                &p,
+                &s,
+                &bindings(vec![("in", pattern(&[I32], &[11], 3)), ("on", runs)], vec![]),
+                &[vec![11]],
+                0.0,
+            );
+        }
+    }
 }
 
 /// A condition may hold loop variables and parameters, of which text does not say which is which.

@@ -42,7 +42,6 @@ pub mod lower;
 pub mod nests;
 pub mod plan;
 pub mod program;
-pub mod ptxas;
 pub mod runtime;
 pub mod schedule;
 pub mod stack;

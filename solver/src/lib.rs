@@ -12,6 +12,7 @@ pub mod matrix_free;
 mod outer;
 pub mod pipeline_energy;
 mod problem;
+pub mod ptxas;
 mod session;
 mod solver;
 

@@ -11,7 +11,7 @@ use sumsq::{
     SolveOptions, Solver, Stream, Termination,
 };
 use sumsq_libcuda::{Control, preload};
-use sumsq_tests::{bind, bits, doubles};
+use sumsq_tests::{bind, bits, doubles, indices};
 
 const W: usize = 48;
 const H: usize = 8;
@@ -458,4 +458,44 @@ fn warps_far_from_free_elements_are_skipped() {
     let ((skipped, few), (kept, many)) = (solved("skipped"), solved("kept"));
     assert_eq!(skipped, kept);
     assert!(3 * few < 2 * many, "{few} instructions, {many} without the mask");
+}
+
+/// A vertex in 9000 hyperedges: 141 sums of 64 each, three of them again, whatever order the threads have. The same bits every time, and
+/// the processor's values.
+#[test]
+fn a_vertex_in_thousands_of_hyperedges_is_summed_by_a_tree() {
+    let machine = Machine::new();
+    const TEXT: &str = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local A = Array("A", opt_float, {N}, 1)
+        local G = Graph("G", 2, "hub", {N}, 3, "leaf", {N}, 4)
+        Energy(0.1 * (X(0) - A(0)))
+        Residual{name="edge", sin(X(G.hub)) * A(G.leaf) - X(G.leaf)}
+    "#;
+    let n = 9001;
+    let arrays = [
+        doubles("X", &[n], (0..n).map(|i| 0.5 + (i % 5) as f64 / 8.0).collect()),
+        doubles("A", &[n], (0..n).map(|i| (i * 37 % 101) as f64 / 101.0).collect()),
+        indices("G.hub", 1, vec![7; n - 1]),
+        indices("G.leaf", 1, (0..n as i64).filter(|&i| i != 7).collect()),
+    ];
+    let solved = |backend, order: &str| {
+        machine.control.set("ORDER", order);
+        let (energy, mut data) = bind(TEXT, &arrays);
+        let options = CompileOptions {
+            precision: Precision::F64,
+            backend,
+            threads: Some(1),
+            ..CompileOptions::default()
+        };
+        let mut problem = Solver::compile(energy, &options).unwrap().plan(&data).unwrap();
+        problem.solve(&mut data, &self::options()).unwrap();
+        machine.control.set("ORDER", "0");
+        data.x().to_vec()
+    };
+    let [one, other] = ["0", "5"].map(|order| solved(Backend::Cuda, order));
+    assert!(one.iter().zip(&other).all(|(a, b)| a.to_bits() == b.to_bits()));
+    let far = one.iter().zip(solved(Backend::Cpu, "0")).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(far < 1e-9, "{far}");
 }

@@ -1,26 +1,26 @@
 //! Kernels of the example energies, assembled for every compute capability that code is made for. `docs/kernels.md` has what they take of a
 //! multiprocessor, and may not change unseen: `SUMSQ_UPDATE=1` rewrites it.
 
-use std::fmt::Write;
 use std::sync::Mutex;
-use sumsq::codegen::ptxas::{Usage, assemble};
-use sumsq::{CompileOptions, Precision};
-use sumsq_tests::{example_energy, workspace_root};
+use sumsq::ptxas::{Usage, assemble};
+use sumsq::{Backend, CompileOptions, Precision, SolveOptions, Solver};
+use sumsq_libcuda::{Control, preload};
+use sumsq_tests::{Case, example_energy, workspace_root};
 
-/// The energies, in the order of the table.
-const ENERGIES: [&str; 12] = [
-    "laplacian",
-    "poisson_image_editing",
-    "curveFitting",
-    "image_warping",
-    "optical_flow",
-    "shape_from_shading",
-    "intrinsic_image_decomposition",
-    "volumetric_mesh_deformation",
-    "arap_mesh_deformation",
-    "cotangent_mesh_smoothing",
-    "embedded_deformation",
-    "robust_nonrigid_alignment",
+/// The energies, in the order of the table, each with a case, if there is one.
+const ENERGIES: [(&str, Option<&str>); 12] = [
+    ("laplacian", Some("laplacian")),
+    ("poisson_image_editing", Some("poisson_image_editing_small")),
+    ("curveFitting", Some("curveFitting")),
+    ("image_warping", Some("image_warping_small")),
+    ("optical_flow", Some("optical_flow_flower")),
+    ("shape_from_shading", Some("shape_from_shading_small")),
+    ("intrinsic_image_decomposition", None),
+    ("volumetric_mesh_deformation", Some("volumetric_mesh_deformation")),
+    ("arap_mesh_deformation", Some("arap_hand")),
+    ("cotangent_mesh_smoothing", None),
+    ("embedded_deformation", None),
+    ("robust_nonrigid_alignment", None),
 ];
 
 /// The compute capability of the table.
@@ -30,18 +30,13 @@ const HEAD: &str = "\
 # Kernels
 
 What the kernels of the example energies take of a multiprocessor of compute capability 9.0, in mixed precision: registers and bytes of
-stack of a thread, bytes that it spills for want of registers, bytes of shared memory of a block. `ptxas` 12.9 says so of generated code; the test
-`kernels` holds this page to it, and assembles the same energies for 7.5, 8.0 and 10.0.
+stack of a thread, bytes that it spills for want of registers, bytes of shared memory of a block. `ptxas` 12.9 says so of generated code. The last
+column has the PTX instructions of a launch, those of all threads, for each unknown number: counted by the interpreter that stands in for a GPU, in one step
+of the energy's case in `data/cases`; cases are small, so that blocks at the border count for much. The test `kernels` holds this page to
+both, and assembles the same energies for 7.5, 8.0 and 10.0. The sweeps of PCG, which are in float32, spill nothing on any of the four.
 
-| energy | kernel | registers | stack | spills | shared |
-|---|---|---|---|---|---|
-";
-
-const SPILLS: &str = "
-Sweeps of PCG that spill, by compute capability:
-
-| energy | kernel | capability | bytes |
-|---|---|---|---|
+| energy | kernel | registers | stack | spills | shared | instructions |
+|---|---|---|---|---|---|---|
 ";
 
 /// The kernels of an energy for a compute capability.
@@ -61,25 +56,60 @@ fn kernels(energy: &str, sm: u32) -> Vec<Usage> {
     all.into_iter().flat_map(assembled).collect()
 }
 
+/// Runs a step of a case; afterwards the machine has counts of its kernels. Returns the number of unknown scalars.
+fn step(machine: &Control, case: &str) -> u64 {
+    let case = Case::open(case);
+    let options = CompileOptions {
+        precision: Precision::Mixed,
+        backend: Backend::Cuda,
+        threads: Some(1),
+        ..CompileOptions::default()
+    };
+    let solve = SolveOptions { iterations: Some(1), linear_iterations: Some(2), ..SolveOptions::default() };
+    let mut data = case.data();
+    machine.reset_counters();
+    let solver =
+        Solver::compile(case.energy.clone(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let solved = solver.plan(&data).unwrap_or_else(|e| panic!("{}: {e}", case.name)).solve(&mut data, &solve);
+    solved.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    data.x().len() as u64
+}
+
+/// Rows of the table: per kernel what it takes, and instructions for each unknown.
+fn rows(machine: &Control, (energy, case): (&str, Option<&str>), usages: &[Usage]) -> String {
+    let unknowns = case.map(|case| step(machine, case));
+    let instructions = |kernel: &str| {
+        let counts = machine.kernel_counters(kernel);
+        let per = unknowns.filter(|_| counts.launches > 0)? * counts.launches;
+        Some(counts.instructions.div_ceil(per).to_string())
+    };
+    let row = |Usage { kernel, registers, stack, spills, shared }: &Usage| {
+        let instructions = instructions(kernel).unwrap_or_default();
+        format!("| {energy} | `{kernel}` | {registers} | {stack} | {spills} | {shared} | {instructions} |\n")
+    };
+    usages.iter().map(row).collect()
+}
+
 #[test]
 fn kernels_assemble_and_take_what_the_page_says() {
+    // Before any thread asks for a driver.
+    let machine = preload().expect("the stand-in of the driver is there");
     let jobs: Vec<(usize, u32)> =
         [75, 80, 90, 100].iter().flat_map(|&sm| (0..ENERGIES.len()).map(move |i| (i, sm))).collect();
-    let (queue, rows) = (Mutex::new(jobs.into_iter()), Mutex::new(vec![vec![]; ENERGIES.len()]));
+    let (queue, shown) = (Mutex::new(jobs.into_iter()), Mutex::new(vec![vec![]; ENERGIES.len()]));
     let spilling = Mutex::new(vec![]);
     let work = || {
         loop {
             let next = queue.lock().expect("no job panics").next();
             let Some((i, sm)) = next else { return };
-            let usages = kernels(ENERGIES[i], sm);
+            let usages = kernels(ENERGIES[i].0, sm);
             // The sweeps of PCG are in float32.
             for u in usages.iter().filter(|u| u.kernel.contains("pcg") && u.spills > 0) {
-                let row =
-                    format!("| {} | `{}` | {}.{} | {} |", ENERGIES[i], u.kernel, sm / 10, sm % 10, u.spills);
-                spilling.lock().expect("no job panics").push((i, sm, row));
+                let one = format!("{}, {}, sm_{sm}: {} bytes", ENERGIES[i].0, u.kernel, u.spills);
+                spilling.lock().expect("no job panics").push(one);
             }
             if sm == SHOWN {
-                rows.lock().expect("no job panics")[i] = usages;
+                shown.lock().expect("no job panics")[i] = usages;
             }
         }
     };
@@ -87,17 +117,11 @@ fn kernels_assemble_and_take_what_the_page_says() {
         let threads: Vec<_> = (0..2).map(|_| s.spawn(work)).collect();
         threads.into_iter().for_each(|t| t.join().expect("every kernel assembles"));
     });
+    let spilling = spilling.into_inner().expect("no job panics");
     let mut page = HEAD.to_string();
-    for (energy, usages) in ENERGIES.iter().zip(rows.into_inner().expect("no job panics")) {
-        for u in usages {
-            let Usage { kernel, registers, stack, spills, shared } = u;
-            let _ = writeln!(page, "| {energy} | `{kernel}` | {registers} | {stack} | {spills} | {shared} |");
-        }
+    for (energy, usages) in ENERGIES.iter().zip(shown.into_inner().expect("no job panics")) {
+        page += &rows(&machine, *energy, &usages);
     }
-    page.push_str(SPILLS);
-    let mut spilling = spilling.into_inner().expect("no job panics");
-    spilling.sort();
-    spilling.into_iter().for_each(|(_, _, row)| page += &(row + "\n"));
     let path = workspace_root().join("docs/kernels.md");
     if std::env::var_os("SUMSQ_UPDATE").is_some() {
         std::fs::write(&path, &page).expect("the page can be written");
@@ -105,4 +129,5 @@ fn kernels_assemble_and_take_what_the_page_says() {
     let was = std::fs::read_to_string(&path).unwrap_or_default();
     let differs = was.lines().zip(page.lines()).find(|(was, is)| was != is);
     assert!(was == page, "docs/kernels.md differs, {differs:?}: SUMSQ_UPDATE=1 rewrites it");
+    assert!(spilling.is_empty(), "sweeps of PCG spill: {spilling:?}");
 }

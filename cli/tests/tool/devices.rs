@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, Run, fit};
 use sumsq::ArrayData;
-use sumsq::codegen::ptxas::{assemble, capability};
+use sumsq::ptxas::{assemble, capability};
 
 /// Runs the tool on a machine with the stand-in driver.
 pub fn with_driver(bench: &Bench, machine: &[(&str, &str)], args: &[&str]) -> Run {

@@ -1,6 +1,6 @@
 //! The library seen from tests: where it lies, how a process comes to use it, how to steer it.
 
-use crate::counters::Counters;
+use crate::counters::{Counters, KernelCounters};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::ffi::{CString, c_char};
 use std::path::PathBuf;
@@ -45,11 +45,12 @@ fn load(path: PathBuf) -> Result<Control, NotFound> {
     let fail = |e: libloading::Error| NotFound::Load(path.clone(), e.to_string());
     // SAFETY: the library is this crate's own; loading it runs nothing.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(fail)?;
-    // SAFETY: the three functions are those of `api::control`, with these types.
+    // SAFETY: the four functions are those of `api::control`, with these types.
     let control = unsafe {
         Control {
             configure: *library.get(b"sumsq_libcuda_configure\0").map_err(fail)?,
             counters: *library.get(b"sumsq_libcuda_counters\0").map_err(fail)?,
+            kernel_counters: *library.get(b"sumsq_libcuda_kernel_counters\0").map_err(fail)?,
             reset: *library.get(b"sumsq_libcuda_reset\0").map_err(fail)?,
         }
     };
@@ -81,6 +82,7 @@ pub fn folder() -> Result<PathBuf, NotFound> {
 pub struct Control {
     configure: extern "C" fn(*const c_char, *const c_char) -> u32,
     counters: extern "C" fn(*mut Counters),
+    kernel_counters: extern "C" fn(*const c_char, *mut KernelCounters),
     reset: extern "C" fn(),
 }
 
@@ -110,6 +112,17 @@ impl Control {
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
         (self.counters)(&mut counters);
+        counters
+    }
+
+    /// Counts of the kernels of this name.
+    ///
+    /// # Panics
+    /// Panics where the name holds a zero byte.
+    pub fn kernel_counters(&self, name: &str) -> KernelCounters {
+        let (name, mut counters) =
+            (CString::new(name).expect("names hold no zero bytes"), KernelCounters::default());
+        (self.kernel_counters)(name.as_ptr(), &mut counters);
         counters
     }
 

@@ -26,6 +26,15 @@ pub struct Counters {
     pub leaked: u64,
 }
 
+/// What the launches of one kernel came to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounters {
+    pub launches: u64,
+    /// PTX instructions of all threads of all launches.
+    pub instructions: u64,
+}
+
 impl Counters {
     /// One line for each count.
     pub fn text(&self) -> String {

@@ -1,6 +1,6 @@
 //! The state behind all calls, and the frame of each: it counts, fails where it should, and answers for a broken context.
 
-use crate::counters::Counters;
+use crate::counters::{Counters, KernelCounters};
 use crate::objects::*;
 use crate::settings::{Settings, Which};
 use crate::status::{self, *};
@@ -55,6 +55,8 @@ pub struct Driver {
     /// Addresses of managed memory.
     pub managed: BTreeSet<u64>,
     pub counters: Counters,
+    /// Those of each kernel, by its name.
+    pub kernel_counters: BTreeMap<String, KernelCounters>,
     /// Calls since a fault was asked for.
     armed: u64,
     handles: usize,

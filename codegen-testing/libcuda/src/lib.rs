@@ -72,4 +72,4 @@ mod status;
 mod streams;
 
 pub use control::{Control, NotFound, folder, preload};
-pub use counters::Counters;
+pub use counters::{Counters, KernelCounters};

@@ -213,6 +213,10 @@ impl Driver {
             Driver::code_of(&e)
         })?;
         self.counters.instructions += outcome.instructions;
+        let name = &kernel.module.kernels()[kernel.kernel].name;
+        let own = self.kernel_counters.entry(name.clone()).or_default();
+        own.launches += 1;
+        own.instructions += outcome.instructions;
         for (handle, value) in outcome.conditionals {
             self.set_condition(handle, value)?;
         }

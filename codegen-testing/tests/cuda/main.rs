@@ -1,6 +1,5 @@
 //! The engine's CUDA runtime on the stand-in driver: devices, memory, kernels written by hand, graphs, and every failure.
 
-mod assembler;
 mod faults;
 mod graphs;
 mod kept;

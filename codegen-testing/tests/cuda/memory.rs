@@ -72,6 +72,22 @@ fn too_little_memory_is_told_in_bytes() {
     assert!(machine.is_clean());
 }
 
+/// Kernels count elements in 32 bits.
+#[test]
+fn planes_that_kernels_do_not_reach_stay_away() {
+    let machine = Machine::new();
+    let device = Device::open(0).unwrap();
+    let plane =
+        |rows: i32| Buffer::new(BufferSpec::new(ScalarType::U8, &[65_472, rows]).halo(&[0, 0])).unwrap();
+    let error = plane(32_800).on_device(&device, 0, Access::Read).unwrap_err().to_string();
+    let sentence =
+        "extents [65472, 32800] are too large for a GPU: a plane has at most 2147418112 elements there";
+    assert_eq!(error, sentence);
+    assert!(plane(3).on_device(&device, 0, Access::Read).is_ok());
+    drop(device);
+    assert!(machine.is_clean());
+}
+
 #[test]
 fn a_buffer_has_its_values_on_a_device() {
     let machine = Machine::new();

@@ -19,6 +19,7 @@ pub(crate) mod kernels;
 pub(crate) mod known_params;
 pub(crate) mod loop_nest;
 pub(crate) mod narrow;
+pub(crate) mod offsets;
 pub mod partition;
 pub(crate) mod reciprocals;
 mod residues;

@@ -1,11 +1,12 @@
 //! Cuts a lowered pipeline at root, into what the host of a GPU does and the kernels that it launches.
 //!
 //! Before: a [`LoweredFunction`] whose kernels are nests of `gpu_blocks` loops ([`super::kernels`]). After: a [`Segmented`] one; kernels are ready for the
-//! back end ([`super::words`], [`super::warps`], [`super::contract`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
+//! back end ([`super::words`], [`super::warps`], [`super::contract`], [`super::offsets`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
 //! [`super::join`] says so. Neither values nor their order change.
 
 use super::contract::contract;
 use super::join::{Grid, SHARED_BYTES, joined, shared};
+use super::offsets::offsets;
 use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
@@ -149,7 +150,7 @@ impl Cut<'_> {
         let kernel = self.kernels.len();
         let body = warps(&words(s))?;
         let threads = threads(&body);
-        let body = if self.f.relaxed { contract(&body) } else { body };
+        let body = offsets(&if self.f.relaxed { contract(&body) } else { body });
         let body = self.with_parameters_in_memory(&body, &RefCell::default());
         let function = self.function(format!("{}_{kernel}", symbol(&self.f.name)), body, false);
         self.kernels.push(Kernel { function, threads });

@@ -14,6 +14,7 @@ use crate::nests::regions::Regions;
 use crate::nests::slots::{Emit, Item};
 use crate::plan::extents::{block_origin, rounds_region};
 use crate::plan::plans::{Change, FuncPlan, Fuse, Level, Plan, Split, Stage, illegal};
+use crate::schedule::Tail;
 
 /// One version of a stage, all of its slots filled.
 pub(super) fn place<'p>(
@@ -88,13 +89,18 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The condition of a `SkipUnless` on loop `v`, in which a variable whose blocks `v` counts stands for its first value there.
+    /// The condition of a `SkipUnless` on loop `v`, in which a variable whose blocks `v` counts stands for its first and its last value there.
     fn skip(&self, v: &Name, c: &Expr) -> Result<(usize, Item), Error> {
         let s = self.s;
-        let mut locals = self.locals.clone();
+        let (mut first, mut last) = (self.locals.clone(), None);
         let mut slot = |u: &Name| match s.splits().find(|t| t.old == *u && t.outer == *v) {
             Some(t) => {
-                locals.insert(u.clone(), base_expr(s, t));
+                let base = base_expr(s, t);
+                if !self.begins_aligned(t) {
+                    let end = build::min(&offset(&add(&base, &t.factor), -1), &self.interval(u).max);
+                    last = Some((u.clone(), end));
+                }
+                first.insert(u.clone(), base);
                 self.slot_of(v).max(self.bounds_slot(u))
             }
             None => self.slot_of(u),
@@ -105,7 +111,21 @@ impl Emit<'_> {
             let rule = "the condition uses a loop further in";
             return Err(illegal(&s.id, format!("skip_unless({v})"), rule));
         }
-        Ok((at, Item::Skip(Substitution::new(&locals).apply(c))))
+        let mut cond = Substitution::new(&first).apply(c);
+        if let Some((u, end)) = last {
+            first.insert(u, end);
+            cond = cond.or(Substitution::new(&first).apply(c));
+        }
+        Ok((at, Item::Skip(cond)))
+    }
+
+    /// Does every block begin at a multiple of its size? What holds of runs of so many values is then known of the first.
+    fn begins_aligned(&self, t: &Split) -> bool {
+        let Some(factor) = t.factor.as_int().filter(|_| t.tail != Tail::ShiftInwards) else { return false };
+        let dim = self.f.func.vars.iter().position(|v| *v.name() == t.old);
+        let unit = dim.and_then(|d| self.f.align[d]).filter(|_| self.s.id.stage == 0);
+        let min = self.interval(&t.old).min.as_int();
+        min.is_some_and(|min| min % factor == 0) || unit.is_some_and(|unit| i64::from(unit) % factor == 0)
     }
 
     /// Block origins, parts of fused loops, and tails of the changes of reduction variables, or of all others: of pure ones, and of

@@ -211,6 +211,15 @@ impl Buffer {
         Some(offset)
     }
 
+    /// The farthest offset from the origin of a plane, in elements.
+    pub(super) fn reach(&self) -> i64 {
+        let sizes = self.spec.extents.iter().zip(&self.spec.halo);
+        let along = |((&extent, &halo), stride): ((&i32, &u32), &i64)| {
+            (i64::from(extent) + i64::from(halo)).saturating_mul(stride.abs())
+        };
+        sizes.zip(&self.strides).map(along).fold(0, i64::saturating_add)
+    }
+
     /// Distance of the channels of one element, in elements.
     pub(super) fn channel_step(&self) -> i64 {
         match self.spec.layout {

@@ -16,6 +16,9 @@ pub enum BufferError {
     #[error("extents {extents:?} are too large")]
     TooLarge { extents: Vec<i32> },
 
+    #[error("extents {extents:?} are too large for a GPU: a plane has at most {most} elements there")]
+    TooLargeForDevice { extents: Vec<i32>, most: i64 },
+
     #[error("negative extent {extent}")]
     Negative { extent: i32 },
 

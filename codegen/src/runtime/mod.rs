@@ -21,7 +21,7 @@ pub use element::{Element, Scalar, Wide};
 pub use error::BufferError;
 pub use float_environment::FloatEnvironment;
 pub use pool::{BodyFn, Pool};
-pub use side::{Access, Block, Home};
+pub use side::{Access, Block, Home, REACH};
 pub(crate) use side::{sync_hosts, together};
 pub use spec::BufferSpec;
 pub use view::{Dimension, View};

@@ -150,7 +150,8 @@ pub enum Directive {
     /// associative. Splits of reduction variables made before are taken along. (Suriana et al. 2017)
     Rfactor { keep: Vec<(Name, Name)>, into: Name },
     /// The stage is skipped where `cond` (an i32/bool expression over its loop variables, uniform over vector lanes) is false.
-    /// A variable of which `var` counts the blocks stands for its first value in the block.
+    /// A variable of which `var` counts the blocks stands for its first value in the block, and, where blocks may begin anywhere, for its last, too:
+    /// one that holds is enough. So the condition must not change twice within as many values as a block has.
     /// The author promises that the value there is 0 (maps: 0 is stored if the storage is intermediate) or the
     /// identity (reductions).
     SkipUnless { var: Name, cond: Expr },

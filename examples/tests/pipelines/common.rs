@@ -215,7 +215,8 @@ fn compare(what: &str, came: &Plain, expected: &[f64], within: Within) {
 
 /// Assembles the schedules of a GPU, where `ptxas` is found, for an application set up so.
 pub fn assembles(name: &str, params: &[(&str, &str)]) {
-    use sumsq::codegen::{compile, ptxas};
+    use sumsq::codegen::compile;
+    use sumsq::ptxas;
     let (application, setup) = set_up(name, params, 8);
     let schedule = application.schedule("gpu").expect("a schedule of a GPU").expect("it is a schedule");
     let pipeline = (application.build)(&setup);

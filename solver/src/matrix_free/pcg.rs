@@ -16,7 +16,7 @@
 
 use crate::matrix_free::choices::Value;
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
-use crate::matrix_free::pipelines::gather::{Parts, by_element, gather, parts};
+use crate::matrix_free::pipelines::gather::{Parts, by_element, gather, parts, tree};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::preconditioner::{At, M, diagonal};
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar, StartProduct, StartScalar};
@@ -312,13 +312,16 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
     for (space, (graph, slot)) in slots {
         let contributions = k.contributions(Kind::JtJp, graph, slot);
         let of = Parts { graph, slot, contributions: &contributions, direction: &direction };
-        let part = What::Part.of((graph, slot));
-        let rows = parts(&mut d, &part.to_string(), of);
-        d.output(&rows.part, part);
+        let (part, name) = (What::Part.of((graph, slot)), What::Part.of((graph, slot)).to_string());
         if space.by_element {
-            rows.at_root(&mut d);
+            let leaves = parts(&mut d, &format!("{name}_rows"), of).at_root(&mut d);
+            let sums = tree(&mut d, &name, (graph, slot), &leaves);
+            d.output(&sums.part, part);
+            sums.at_root(&mut d);
             continue;
         }
+        let rows = parts(&mut d, &name, of);
+        d.output(&rows.part, part);
         let points = k.row_points(graph, slot);
         let at = &points.coordinates;
         let element = k.row_element((graph, slot), at);

@@ -1,6 +1,6 @@
 //! Functions by which tests steer the library in their own process; [`crate::Control`] calls them.
 
-use crate::counters::Counters;
+use crate::counters::{Counters, KernelCounters};
 use crate::driver::driver;
 use crate::raw::{In, Out};
 use crate::status::{INVALID_VALUE, SUCCESS, Status};
@@ -21,9 +21,20 @@ pub extern "C" fn sumsq_libcuda_counters(counters: Out<Counters>) {
     counters.offer(driver().counts());
 }
 
+/// The counts of the kernels of a name; zeros where none was launched.
+// SAFETY: the name is this project's own.
+#[unsafe(no_mangle)]
+pub extern "C" fn sumsq_libcuda_kernel_counters(name: In<c_char>, counters: Out<KernelCounters>) {
+    let driver = driver();
+    let found = name.text().ok().and_then(|name| driver.kernel_counters.get(&name).copied());
+    counters.offer(found.unwrap_or_default());
+}
+
 /// Sets the counts to zero.
 // SAFETY: the name is this project's own.
 #[unsafe(no_mangle)]
 pub extern "C" fn sumsq_libcuda_reset() {
-    driver().counters = Counters::default();
+    let mut driver = driver();
+    driver.counters = Counters::default();
+    driver.kernel_counters.clear();
 }

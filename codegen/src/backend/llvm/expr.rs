@@ -11,7 +11,7 @@ use super::runs::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
 use super::warp::warp_reduce;
 use crate::analysis::float_range::FloatRange;
-use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, UnaryOp};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::LLVMOpcode;
 
@@ -94,6 +94,9 @@ impl<'f> ExprEmitter<'f> {
                 }
             }
             ExprKind::Fma(a, b, c) => Arith(ir).fma(self.done(a)?, self.done(b)?, self.done(c)?, ty),
+            ExprKind::Select(c, a, b) if is_function(b) && self.scopes.recall(b).is_none() => {
+                self.select_or_call(c, a, b)?
+            }
             ExprKind::Select(c, a, b) => ir.select(self.done(c)?, self.done(a)?, self.done(b)?),
             ExprKind::Likely(a) => self.done(a)?,
             ExprKind::Ramp(base, stride) => self.ramp(self.done(base)?, self.done(stride)?, ty),
@@ -115,6 +118,26 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Call { name, .. } => return Err(format!("a call of {name} was left by lowering")),
         };
         Ok((value, loads))
+    }
+
+    /// `a` where the condition holds, else a call, which is made if any lane needs it, and thought to be rare.
+    fn select_or_call(&mut self, c: &'f Expr, a: &'f Expr, b: &'f Expr) -> Result<Val, String> {
+        let (ir, holds, first) = (self.ir, self.done(c)?, self.done(a)?);
+        let all = Arith(ir).reduce(BinaryOp::And, holds, c.ty())?;
+        let (rare, end) = (ir.sibling_block("rare"), ir.sibling_block("chosen"));
+        let before = ir.current_block();
+        ir.cond_br(all, end, rare);
+        ir.at_end(rare);
+        let call = self.node(b)?.0;
+        ir.call_flag(call, "cold");
+        let chosen = ir.select(holds, first, call);
+        let behind = ir.current_block();
+        ir.br(end);
+        ir.at_end(end);
+        let value = ir.phi(ir.type_of(first));
+        ir.add_incoming(value, first, before);
+        ir.add_incoming(value, chosen, behind);
+        Ok(value)
     }
 
     /// `base, base + stride, ...`
@@ -185,13 +208,25 @@ impl<'f> ExprEmitter<'f> {
     }
 }
 
+/// Is it a call of one of the module's functions of one operand?
+fn is_function(e: &Expr) -> bool {
+    let plain = |op: UnaryOp| matches!(op, UnaryOp::Abs | UnaryOp::Sqrt);
+    let wide = matches!(e.ty().scalar, ScalarType::F32 | ScalarType::F64);
+    matches!(e.kind(), ExprKind::Unary(op, _) if wide && op.function().is_some() && !plain(*op))
+}
+
 /// Operands whose values a node needs. They are its children, except that the index of a dense or strided access is
-/// represented by its first lane.
+/// represented by its first lane, and that a function which a selection may not need is represented by its operand.
 fn for_each_operand<'f>(e: &'f Expr, mut f: impl FnMut(&'f Expr)) {
     match e.kind() {
         ExprKind::Load { index, predicate, .. } => {
             f(Access::of(index).operand());
             predicate.iter().for_each(f);
+        }
+        ExprKind::Select(c, a, b) if is_function(b) => {
+            f(c);
+            f(a);
+            b.for_each_child(f);
         }
         _ => e.for_each_child(f),
     }

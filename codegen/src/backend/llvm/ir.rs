@@ -350,6 +350,23 @@ impl Ir {
         llvm!(LLVMAddCallSiteAttribute(call.0, i + 1, a));
     }
 
+    /// An attribute without value on a call.
+    pub(super) fn call_flag(&self, call: Val, name: &str) {
+        let a = self.enum_attribute(name, 0);
+        llvm!(LLVMAddCallSiteAttribute(call.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
+    }
+
+    /// A new block at the end of the function being filled.
+    pub(super) fn sibling_block(&self, name: &str) -> Block {
+        let name = c_string(name);
+        let here = self.current_block();
+        Block(llvm!(LLVMAppendBasicBlockInContext(
+            self.context,
+            LLVMGetBasicBlockParent(here.0),
+            name.as_ptr()
+        )))
+    }
+
     /// A new block at the end of `f`.
     pub(super) fn block(&self, f: Fun, name: &str) -> Block {
         let name = c_string(name);

@@ -17,9 +17,10 @@ use super::ir::{Ir, Val};
 use super::scope::{Scopes, Symbol};
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::nvptx;
-use crate::expr::walk::visit;
+use crate::expr::walk::{nodes, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name};
 use crate::ir::args::Arg;
+use crate::ir::rewrite::visit_stmts;
 use crate::ir::segments::Kernel;
 use crate::ir::stmt::Stmt;
 use crate::lower::kernels::WARP;
@@ -28,6 +29,7 @@ use crate::lower::warps::WARP_LANE;
 use crate::target::Target;
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
+use rustc_hash::FxHashSet;
 
 /// Emits kernels into one module.
 pub(super) fn emit_kernels(name: &str, kernels: &[Kernel], target: &Target) -> Result<Ir, String> {
@@ -48,6 +50,10 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     let fun = ir.add_function(&f.name, ir.fn_ty(ir.void_ty(), &types.collect::<Vec<_>>()));
     ir.calling_convention(fun, nvptx::KERNEL);
     ir.function_attribute(fun, nvptx::BLOCK_SIZE, &format!("{},1,1", kernel.threads));
+    let buffers = f.args.iter().filter(|a| a.flat().is_some()).count();
+    if buffers >= nvptx::MANY_BUFFERS && loops_by_data(&f.body) {
+        ir.function_attribute(fun, nvptx::LEAST_BLOCKS, "1");
+    }
     let aliasing = Aliasing::new(ir, f);
     let frame = Frame::new(ir, target, fun, true);
     let device = Device::new(ir, kernel);
@@ -80,6 +86,26 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     emitter.stmt(&f.body)?;
     emitter.frame_exit();
     Ok(())
+}
+
+/// Whether a loop has as many iterations as a buffer says.
+fn loops_by_data(body: &Stmt) -> bool {
+    let (mut loaded, mut found) = (FxHashSet::default(), false);
+    visit_stmts(body, &mut |s| {
+        let by_data = |e: &Expr| {
+            nodes([e]).iter().any(|e| match e.kind() {
+                ExprKind::Load { .. } => true,
+                ExprKind::Var(name) => loaded.contains(name),
+                _ => false,
+            })
+        };
+        match s {
+            Stmt::For { extent, .. } => found |= by_data(extent),
+            Stmt::Let { name, value, .. } if by_data(value) => _ = loaded.insert(name.clone()),
+            _ => (),
+        }
+    });
+    found
 }
 
 /// Emits the kernel that ends an iteration of a device's loop.

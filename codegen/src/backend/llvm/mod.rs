@@ -41,6 +41,7 @@ mod stmt;
 mod warp;
 
 use crate::backend::abi::EntryFn;
+use crate::backend::nvptx::widened;
 use crate::error::Error;
 use crate::ir::stmt::LoweredFunction;
 use crate::limits::{Effort, Limits};
@@ -163,7 +164,7 @@ pub(crate) fn ptx(
         write(dir, "kernel.opt.ll", &ir.text()).map_err(fail)?;
     }
     limits.in_time(name)?;
-    let text = machine.assembly(&ir).map_err(fail)?;
+    let text = widened(&machine.assembly(&ir).map_err(fail)?);
     if let Some(dir) = &dump {
         write(dir, "kernel.ptx", &text).map_err(fail)?;
     }

@@ -1,6 +1,9 @@
 //! Particulars of NVIDIA's GPUs: LLVM's target, the names of its intrinsics and attributes.
 
 pub(super) mod gate;
+mod wide;
+
+pub(super) use wide::widened;
 
 use inkwell::llvm_sys::target::{
     LLVMInitializeNVPTXAsmPrinter, LLVMInitializeNVPTXTarget, LLVMInitializeNVPTXTargetInfo,
@@ -13,6 +16,13 @@ pub(super) const KERNEL: u32 = 71;
 
 /// The attribute that fixes the size of a block: `x,y,z`.
 pub(super) const BLOCK_SIZE: &str = "nvvm.reqntid";
+
+/// The attribute that says how many blocks a multiprocessor should hold at least.
+pub(super) const LEAST_BLOCKS: &str = "nvvm.minctasm";
+
+/// Buffers from which on a kernel that loops as often as data says is content with one block: for the sake of one more, `ptxas` 12.9 spills some of
+/// so many addresses.
+pub(super) const MANY_BUFFERS: usize = 45;
 
 /// The address space of the memory that a block shares.
 pub(super) const SHARED: u32 = 3;

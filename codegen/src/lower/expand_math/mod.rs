@@ -1,7 +1,8 @@
 //! Maths expansion: replaces sin, cos, exp and log of f32 and f64 by arithmetic.
 //!
-//! Before: any statement or expression, scalar or vector. After: none of the four operators remains on f32 or
-//! f64, unless there are some hundreds of them. The other functions stay: a module has each as a function of its own, whose
+//! Before: any statement or expression, scalar or vector. After: of the four operators on f32 and f64 only sines and cosines remain, each as
+//! the second choice of a selection, of arguments beyond 1e5 (f32) or 1e9 (f64), which hardly ever come; unless there are some hundreds of the
+//! four, which then stay all. The other functions stay, too: a module has each as a function of its own, whose
 //! arithmetic [`define`] has. Runs before common subexpressions are
 //! looked for (and shares structurally equal nodes itself), so that the sine and cosine of one argument share their range
 //! reduction and both polynomials.
@@ -13,13 +14,14 @@
 //!
 //! | function | error in units in the last place (tested bound; largest seen) | range and rest |
 //! |---|---|---|
-//! | sin, cos | f32 2.5 (1.5), f64 2 (1.1) for x up to 1e5 (f32), 1e9 (f64) | beyond, the quadrant is uncertain: about `ulp(x)` of absolute error, at most 1.001 in magnitude; NaN for inf and NaN |
+//! | sin, cos | f32 2.5 (1.5), f64 2 (1.1) | all x: beyond 1e5 (f32), 1e9 (f64) by integers; NaN for inf and NaN |
 //! | exp | f32 2.5 (0.9), f64 2 (0.9) | all x: inf on overflow, subnormals rounded once, 0 below |
 //! | log | f32 2.5 (0.8), f64 2 (0.8) | all x > 0, subnormals too; log 0 = -inf, log of a negative number = NaN |
 //!
 //! The sign of a zero is not kept by sin. In a relaxed stage exp may overflow one binade early.
 
 mod define;
+mod large;
 
 pub use define::define;
 
@@ -32,7 +34,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 
 /// Most calls of the four functions that a pipeline may have written out. Beyond it LLVM would take long for long blocks, and all of them
-/// become functions of the module: the same arithmetic, some 40 instructions for one.
+/// become functions of the module: the same values, some 40 instructions for one, for sines and cosines 250.
 const WRITTEN_OUT: usize = 200;
 
 /// Expands in every expression of a statement.
@@ -71,6 +73,8 @@ struct Expander {
 /// An argument `x = n pi/2 + r`: `n` in the low bits of `n_bits`, and the sine and cosine of `r`.
 #[derive(Clone)]
 struct Quadrant {
+    /// Is the argument small enough for three fused steps? Else what these came to is of no use.
+    near: Expr,
     n_bits: Expr,
     sin_r: Expr,
     cos_r: Expr,
@@ -101,8 +105,10 @@ impl Expander {
         };
         let (ExprKind::Unary(op, x), Some(format)) = (e.kind(), Format::of(e.ty())) else { return e };
         match op {
-            UnaryOp::Sin => self.quadrant(x, format).sine(format, 0),
-            UnaryOp::Cos => self.quadrant(x, format).sine(format, 1),
+            UnaryOp::Sin | UnaryOp::Cos => {
+                let quadrant = self.quadrant(x, format);
+                Expr::select(&quadrant.near, quadrant.sine(format, i64::from(*op == UnaryOp::Cos)), e.clone())
+            }
             UnaryOp::Exp => exp(x, format),
             UnaryOp::Log => log(x, format),
             _ => e,
@@ -110,7 +116,7 @@ impl Expander {
     }
 
     fn quadrant(&mut self, x: &Expr, format: Format) -> Quadrant {
-        self.quadrants.entry(x.clone()).or_insert_with(|| Quadrant::of(x, format)).clone()
+        self.quadrants.entry(x.clone()).or_insert_with(|| Quadrant::near(x, format)).clone()
     }
 }
 
@@ -137,6 +143,8 @@ struct Constants {
     /// Bits of 1 minus bits of sqrt(1/2).
     one_minus_sqrt_half: i64,
 
+    /// Largest argument of sine and cosine that is reduced in three fused steps.
+    near: f64,
     two_over_pi: f64,
     /// pi/2 in three parts, each rounded to the type; n times the first is exact in the fused multiply-add that
     /// subtracts it.
@@ -186,6 +194,7 @@ static F32: Constants = Constants {
     subnormal_scale: 8388608.0,
     subnormal_shift: 23.0,
     one_minus_sqrt_half: 0x3f80_0000 - 0x3f35_04f3,
+    near: 1e5,
     two_over_pi: std::f64::consts::FRAC_2_PI,
     half_pi: [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15],
     log2_e: std::f64::consts::LOG2_E,
@@ -221,6 +230,7 @@ static F64: Constants = Constants {
     subnormal_scale: 4503599627370496.0,
     subnormal_shift: 52.0,
     one_minus_sqrt_half: 0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd,
+    near: 1e9,
     two_over_pi: std::f64::consts::FRAC_2_PI,
     half_pi: [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33],
     log2_e: std::f64::consts::LOG2_E,
@@ -315,19 +325,20 @@ impl Format {
 }
 
 impl Quadrant {
-    /// n = round(x 2/pi); r = x - n pi/2 in three fused steps, so that r is accurate to its own last place.
-    fn of(x: &Expr, format: Format) -> Quadrant {
+    /// Of arguments that are near.
+    fn near(x: &Expr, format: Format) -> Quadrant {
+        let (n_bits, r) = reduced(x, format);
+        Quadrant::of(x.abs().le(format.float(format.constants.near)), n_bits, &r, format)
+    }
+
+    /// With the sine and cosine of `r`.
+    fn of(near: Expr, n_bits: Expr, r: &Expr, format: Format) -> Quadrant {
         let c = format.constants;
-        let n = (x * &format.float(c.two_over_pi)).round();
-        let r = c.half_pi.iter().fold(x.clone(), |r, &part| Expr::fma(&n, format.float(-part), r));
-        // Of effect only for huge x, where n is not exact: keeps the polynomials bounded.
-        let r = format.clamp(&r, -std::f64::consts::FRAC_PI_2, std::f64::consts::FRAC_PI_2);
-        let z = &r * &r;
-        let sin_r = Expr::fma(&r * &z, format.polynomial(c.sin, &z), &r);
+        let z = r * r;
+        let sin_r = Expr::fma(r * &z, format.polynomial(c.sin, &z), r);
         let head = Expr::fma(&z, format.float(-0.5), format.float(1.0));
         let cos_r = Expr::fma(&z * &z, format.polynomial(c.cos, &z), head);
-        let n_bits = format.bits_of(&(n + format.float(c.magic)));
-        Quadrant { n_bits, sin_r, cos_r }
+        Quadrant { near, n_bits, sin_r, cos_r }
     }
 
     /// sin(x + shift pi/2): quadrants 1 and 3 swap sine and cosine, 2 and 3 change the sign.
@@ -340,6 +351,26 @@ impl Quadrant {
         let sign = quadrant.and(format.bits(2)).shl(format.bits(8 * c.bits.bytes() as i64 - 2));
         format.float_of_bits(&format.bits_of(&value).xor(sign))
     }
+}
+
+/// sin(x + shift pi/2) of any x: what is not near is computed in f64.
+fn any_sine(x: &Expr, format: Format, shift: i64) -> Expr {
+    let near = Quadrant::near(x, format);
+    let (wide, far) = (Format { constants: &F64, ..format }, x.cast(ScalarType::F64));
+    let (n_bits, r) = large::reduced(&far, wide);
+    let far =
+        Quadrant::of(near.near.clone(), n_bits, &r, wide).sine(wide, shift).cast(format.constants.float);
+    let finite = x.abs().lt(format.float(f64::INFINITY));
+    let far = Expr::select(finite, far, format.float(f64::NAN));
+    Expr::select(&near.near, near.sine(format, shift), far)
+}
+
+/// n = round(x 2/pi), in the low bits, and r = x - n pi/2 in three fused steps, so that r is accurate to its own last place.
+fn reduced(x: &Expr, format: Format) -> (Expr, Expr) {
+    let c = format.constants;
+    let n = (x * &format.float(c.two_over_pi)).round();
+    let r = c.half_pi.iter().fold(x.clone(), |r, &part| Expr::fma(&n, format.float(-part), r));
+    (format.bits_of(&(n + format.float(c.magic))), r)
 }
 
 /// e^x = 2^n e^r with n = round(x / ln 2). The power of two is applied in two halves, so that n may be beyond the

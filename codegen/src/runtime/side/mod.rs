@@ -22,6 +22,9 @@ use super::error::BufferError;
 use crate::error::CudaError;
 use std::cell::{Cell, RefCell};
 
+/// Elements of a plane that a device reaches from its origin: kernels count in 32 bits, less what neighbours are away.
+pub const REACH: i64 = (1 << 31) - (1 << 16);
+
 /// A device that buffers may have a side on.
 pub trait Home {
     /// A number that no other one has.
@@ -181,8 +184,11 @@ impl Buffer {
     /// is asked for next. It stays the same until another device is given, or the buffer is exchanged or dropped.
     ///
     /// # Errors
-    /// Memory borrowed for reading is not written; the device has no memory or fails, or an earlier one that has the values.
+    /// Memory borrowed for reading is not written; the device has no memory or fails, or an earlier one that has the values; a plane is too large.
     pub fn on_device(&self, home: &dyn Home, plane: usize, access: Access) -> Result<u64, BufferError> {
+        if self.reach() > REACH {
+            return Err(BufferError::TooLargeForDevice { extents: self.spec().extents.clone(), most: REACH });
+        }
         if access == Access::Write && !self.writable() {
             return Err(BufferError::ReadOnly);
         }

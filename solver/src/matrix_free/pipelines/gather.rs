@@ -7,7 +7,8 @@
 //! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
 //!
 //! By choice elements add up their hyperedges in a loop of their own ([`by_element`]): nothing is stored between. Elements with several rows
-//! still have sums of these, since one loop over 100,000 incidences would hold up all others.
+//! still have sums of these, since one loop over 100,000 incidences would hold up all others. These are the leaves of a [`tree`]: the sums of 64 consecutive rows of an element are added up by a thread each, so that of 100,000 incidences no thread adds
+//! up more than 64.
 
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates};
 use crate::matrix_free::params::Size;
@@ -17,7 +18,7 @@ use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::skeleton::{Skeleton, Space};
 use crate::matrix_free::vectors::What;
 use rustc_hash::FxHashMap;
-use sumsq_codegen::{Expr, Func, Name, RDom, Var};
+use sumsq_codegen::{Expr, Func, Name, Part, RDom, Var};
 use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
@@ -129,6 +130,32 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
     Rows { part, sum, own }
 }
 
+/// Rows of which one thread adds up the sums.
+const FAN: i64 = 64;
+
+/// Adds Func `name` = per row of an element that has several: of the first, and of every [`FAN`]th behind it, the sum of `rows` from there to the
+/// next such; of others 0. Those of an element follow each other.
+pub fn tree(d: &mut Draft, name: &str, of: (GraphId, u16), rows: &Func) -> Rows {
+    let (k, lanes) = (d.k, i64::from(d.k.target.lanes));
+    let [first, count, row_of, _] =
+        [What::FirstRow, What::RowCount, What::RowOf, What::RowElement].map(|what| d.input(what.of(of)));
+    let vars = [Var::new("lane"), Var::new("block")];
+    let at = coordinates(&vars);
+    let row = &at[1] * lanes + &at[0];
+    let element = k.row_element(of, &at);
+    let before = &row - &row_of.at(&[first.at(&element, 0)], 0);
+    let behind = (count.at(&element, 0) - before.clone()).min(Expr::from(FAN as i32)).max(Expr::from(0));
+    // Rows of padding name element 0, whose own may lie behind them.
+    let leads = before.ge(Expr::from(0)).and((&before % FAN).eq_(Expr::from(0)));
+    let rdom = RDom::new([("i", Expr::from(0), Expr::select(leads, behind, Expr::from(0)))]);
+    let other = &row + &rdom.var(0);
+    let last = Expr::part(name, Part::Extent(1)) - 1;
+    let other = [&other % lanes, (&other / lanes).min(last)];
+    let sum = d.p.func(Func::sum(format!("{name}_sum"), &vars, rdom, all(rows, &other)));
+    let part = d.p.func(Func::new(name, &vars, all(&sum, &at)));
+    Rows { part, sum, own: None }
+}
+
 /// The contributions of the hyperedge of an entry, at whose vertex an element is.
 fn terms(d: &Draft, of: &Parts, element: &[Expr], entry: &Expr) -> Vec<Expr> {
     let Parts { graph, slot, contributions, direction } = *of;
@@ -196,9 +223,10 @@ pub fn by_element(
             let values = (0..n).zip(terms).map(|(c, term)| f.at(&at, c) + term).collect();
             f = f.update(at.clone(), values, rdom);
             // Those with several rows.
-            let several = Expr::select(in_row.eq_(Expr::from(0)), rows.at(&vertex, 0), Expr::from(0));
+            let sums = (rows.at(&vertex, 0) + (FAN - 1)) / FAN;
+            let several = Expr::select(in_row.eq_(Expr::from(0)), sums, Expr::from(0));
             let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), several)]);
-            let row = row_of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);
+            let row = row_of.at(&[first.at(&vertex, 0) + rdom.var(0) * FAN], 0);
             let row = [&row % lanes, &row / lanes];
             let part = What::Part.of((graph, slot)).to_string();
             let part = |c| Expr::call(part.as_str(), ty, row.to_vec(), i * n + c);

@@ -1,9 +1,9 @@
 //! NVIDIA's assembler and disassembler, where they are installed: figures of generated kernels, and their machine code as text. Neither
 //! is needed to run anything.
 
-use crate::target::Gpu;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use sumsq_codegen::target::Gpu;
 use thiserror::Error;
 
 /// Parts of a multiprocessor that a kernel takes, as the assembler tells it.
@@ -168,6 +168,30 @@ ptxas info    : Used 8 registers, used 0 barriers
         let sweep = Usage { kernel: "sweep".into(), registers: 64, stack: 40, spills: 28, shared: 2048 };
         let one = Usage { kernel: "one".into(), registers: 8, ..Usage::default() };
         assert_eq!(usages(text), [sweep, one]);
+    }
+
+    const ADD: &str = include_str!("../../codegen-testing/tests/cuda/add.ptx");
+    const COUNT: &str = include_str!("../../codegen-testing/tests/cuda/count.ptx");
+
+    /// `cargo xtask setup` gets the assembler.
+    #[test]
+    fn kernels_assemble_for_every_capability() {
+        for sm in [75, 80, 90, 100] {
+            let usages = assemble(ADD, sm).unwrap();
+            let [add] = &usages[..] else { panic!("{usages:?}") };
+            assert_eq!((add.kernel.as_str(), add.stack, add.spills, add.shared), ("add", 0, 0, 1024));
+            assert!((4..=32).contains(&add.registers), "{add:?}");
+            assert!(sass(ADD, sm).unwrap().contains("EXIT"));
+        }
+        let usages = assemble(COUNT, 90).unwrap();
+        assert_eq!(usages.iter().map(|u| u.kernel.as_str()).collect::<Vec<_>>(), ["count"]);
+    }
+
+    #[test]
+    fn errors_hold_the_words() {
+        let error = assemble(&ADD.replace("add.rn.f32", "bogus.rn.f32"), 75).unwrap_err().to_string();
+        assert!(error.starts_with("ptxas refuses the code: ") && error.contains("'bogus'"), "{error}");
+        assert!(assemble(ADD, 13).is_err());
     }
 
     #[test]
