@@ -52,9 +52,11 @@ fn main() -> ExitCode {
     exit
 }
 
-/// Words that are no benchmarks: what a process does once, to be timed or counted from outside. Each gives a number.
-const ONCE: [(&str, fn(&str) -> Result<f64, Box<dyn Error>>); 2] =
-    [(start::ONCE, start::once), (wide::ONCE, wide::once)];
+/// A process does one thing of a case, to be timed or counted from outside; it gives a number.
+type Once = fn(&str) -> Result<f64, Box<dyn Error>>;
+
+/// Words that are no benchmarks.
+const ONCE: [(&str, Once); 2] = [(start::ONCE, start::once), (wide::ONCE, wide::once)];
 
 fn printed(number: Result<f64, Box<dyn Error>>) -> ExitCode {
     match number {
