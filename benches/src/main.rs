@@ -1,21 +1,21 @@
 //! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure,
 //! `sumsq-bench gallery` its pictures of pipelines, `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is not
-//! kept: times of compilation are true ones. Only the processes that `start` runs, of `start-once CASE`, keep theirs where they are told.
+//! kept: times of compilation are true ones. Only processes of `start-once CASE`, which `start` runs, and `wide-once CASE` keep theirs where they are told.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use sumsq_benches::compare::{self, Options};
 use sumsq_benches::report::results_folder;
-use sumsq_benches::suite::{BENCHMARKS, start};
+use sumsq_benches::suite::{BENCHMARKS, start, wide};
 use sumsq_benches::{figure, gallery};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [word, case] = &args[..]
-        && word == start::ONCE
+        && let Some((_, once)) = ONCE.iter().find(|(w, _)| w == word)
     {
-        return start_once(case);
+        return printed(once(case));
     }
     // SAFETY: no other thread is there yet.
     unsafe { std::env::set_var("SUMSQ_CACHE", "off") };
@@ -52,10 +52,16 @@ fn main() -> ExitCode {
     exit
 }
 
-fn start_once(case: &str) -> ExitCode {
-    match start::once(case) {
-        Ok(seconds) => {
-            println!("{seconds}");
+/// A process does one thing of a case, to be timed or counted from outside; it gives a number.
+type Once = fn(&str) -> Result<f64, Box<dyn Error>>;
+
+/// Words that are no benchmarks.
+const ONCE: [(&str, Once); 2] = [(start::ONCE, start::once), (wide::ONCE, wide::once)];
+
+fn printed(number: Result<f64, Box<dyn Error>>) -> ExitCode {
+    match number {
+        Ok(number) => {
+            println!("{number}");
             ExitCode::SUCCESS
         }
         Err(e) => {

@@ -451,6 +451,7 @@ impl CodeArgs {
             limits: CompileLimits {
                 instructions: self.budgets.max_instructions,
                 seconds: self.budgets.max_compile_seconds,
+                ..CompileLimits::default()
             },
             ..self.machine.options()
         }

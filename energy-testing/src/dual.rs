@@ -6,6 +6,9 @@ pub struct Dual {
     pub value: f64,
     /// Number of an unknown scalar and the derivative by it, ascending.
     pub slopes: Vec<(usize, f64)>,
+    /// The size of what each slope was summed from, through all operations: terms may cancel, also in another order. Without one it is the
+    /// slope's own.
+    pub sizes: Vec<f64>,
     /// True of what a comparison, a logical function or a bounds test gives, and of products of such: multiplied, it selects.
     pub boolean: bool,
 }
@@ -35,17 +38,24 @@ impl Dual {
 
     /// A value whose derivative is the sum of factors times those of the operands.
     pub fn chain<const N: usize>(value: f64, terms: [(f64, &Dual); N]) -> Dual {
-        let mut slopes: Vec<(usize, f64)> = Vec::new();
+        let (mut slopes, mut sizes): (Vec<(usize, f64)>, Vec<f64>) = Default::default();
         for (factor, operand) in terms {
-            for &(scalar, slope) in &operand.slopes {
-                let term = factor * slope;
+            for (k, &(scalar, slope)) in operand.slopes.iter().enumerate() {
+                let size = operand.sizes.get(k).copied().unwrap_or(slope.abs());
+                let (term, size) = (factor * slope, factor.abs() * size);
                 match slopes.binary_search_by_key(&scalar, |s| s.0) {
-                    Ok(k) => slopes[k].1 += term,
-                    Err(k) => slopes.insert(k, (scalar, term)),
+                    Ok(k) => {
+                        slopes[k].1 += term;
+                        sizes[k] += size;
+                    }
+                    Err(k) => {
+                        slopes.insert(k, (scalar, term));
+                        sizes.insert(k, size);
+                    }
                 }
             }
         }
-        Dual { value, slopes, boolean: false }
+        Dual { value, slopes, sizes, boolean: false }
     }
 
     pub fn add(&self, other: &Dual) -> Dual {

@@ -288,7 +288,8 @@ impl<'a> World<'a> {
     fn rounded(self, mut result: Dual) -> Dual {
         if self.noise.share > 0.0 {
             result.value *= self.off();
-            result.slopes.iter_mut().for_each(|s| s.1 *= self.off());
+            let terms = result.slopes.iter_mut().zip(&result.sizes);
+            terms.for_each(|(slope, size)| slope.1 += (self.off() - 1.0) * size);
         }
         result
     }

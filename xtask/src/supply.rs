@@ -9,7 +9,7 @@ pub fn deny() -> Result<(), Failure> {
     }
     let check = ["cargo", "deny", "--locked"];
     task(&[&check[..], &["check"]].concat()).run()?;
-    task(&[&check[..], &["--manifest-path", "python/Cargo.toml", "check", "--config", "deny.toml"]].concat())
+    task(&[&check[..], &["--manifest-path", "python/Cargo.toml", "--config", "deny.toml", "check"]].concat())
         .run()
 }
 

@@ -24,6 +24,7 @@ mod preconditioners;
 pub mod start;
 mod stream;
 mod tutorial;
+pub mod wide;
 
 use crate::report::Report;
 use std::error::Error;
@@ -41,6 +42,7 @@ pub type Benchmark = (&'static str, fn() -> Result<Report, Box<dyn Error>>);
 pub const BENCHMARKS: &[Benchmark] = &[
     ("stream", || Ok(stream::run())),
     ("pcg", || Ok(pcg::run())),
+    ("wide", wide::run),
     ("preconditioners", preconditioners::run),
     ("assembled", || Ok(assembled::run())),
     ("plan", || Ok(plan::run())),

@@ -94,8 +94,14 @@ fn lines(n: usize) -> String {
     )
 }
 
-/// One residual over a square of `width` times `width` pixels, no two of the same weight.
-fn stencil(width: usize) -> String {
+/// The weight of a pixel of a stencil, as its text has it: no two are the same.
+pub fn weight(x: i32, y: i32) -> f64 {
+    let (x, y) = (f64::from(x), f64::from(y));
+    1.0 / (1.0 + x * x + y * y) + 0.001 * x + 0.0003 * y
+}
+
+/// One residual over a square of `width` times `width` pixels.
+pub fn stencil(width: usize) -> String {
     let half = width / 2;
     format!(
         "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', float, {{W,H}}, 0)\n\

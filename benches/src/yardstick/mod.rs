@@ -7,3 +7,4 @@ pub mod memory;
 pub mod pcg;
 pub mod stream;
 pub mod team;
+pub mod wide;

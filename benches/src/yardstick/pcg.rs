@@ -15,7 +15,7 @@ use super::team::Team;
 use std::ops::Range;
 
 /// Independent partial sums of a row: a vector of 512 bits.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// Elements before the first and after the last column of each row. Rows start at cache lines; in p, the pads next
 /// to the row repeat its first and last element, which makes the stencil uniform: a free border is a neighbour
 /// equal to oneself.
@@ -328,7 +328,7 @@ fn dot_row(n: usize, centre: f32, p: [&[f32]; 3]) -> f64 {
 
 /// Sum of the lanes by halves: vector additions, where one lane after the other would cost as much as a short row.
 #[inline(always)]
-fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
+pub(super) fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {

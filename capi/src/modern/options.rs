@@ -193,7 +193,11 @@ impl sumsq_options {
             backend: choice("backend", self.backend, &[Backend::Auto, Backend::Cpu, Backend::Cuda])?,
             device: count("device", self.device.into())?,
             target: choice("target", self.target, Level::ALL)?.0,
-            limits: CompileLimits { instructions: self.max_instructions, seconds: self.max_compile_seconds },
+            limits: CompileLimits {
+                instructions: self.max_instructions,
+                seconds: self.max_compile_seconds,
+                ..CompileLimits::default()
+            },
             ..CompileOptions::default()
         };
         let solve = SolveOptions {

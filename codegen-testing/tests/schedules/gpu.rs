@@ -1,9 +1,10 @@
 //! gpu_blocks, gpu_threads, gpu_lanes, gpu_single, shared memory: values under legal schedules, and refusals.
 
 use crate::support::{in_order, plane, refused, schedule};
-use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType, Schedule, Tail};
+use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType, Schedule, Source, Tail};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::{agree, agree_on_gpu};
+use sumsq_codegen_testing::reference::Value;
 
 #[path = "../../../codegen/examples/lesson_07_gpus.rs"]
 mod lesson;
@@ -323,6 +324,22 @@ fn too_much_shared_memory_is_refused() {
     let expected =
         "wide: store_in(shared): its kernel needs 67600 bytes of shared memory, and a block has 49152";
     assert!(said.contains(expected), "{said}");
+}
+
+/// Functions of a parameter are hoisted out of a loop of the host, and not out of a kernel into a loop around it: the walk of segments computes none.
+#[test]
+fn functions_are_hoisted_of_a_loop_of_the_host() {
+    let mut p = Pipeline::new("functions");
+    let [x, y] = sumsq_codegen::Var::all(["x", "y"]);
+    let angle = p.param("angle", ScalarType::F32);
+    let whole = |e: Expr| (e * 1000.0).floor().cast(ScalarType::I32);
+    let table = p.define("table", [x], whole(angle.cos() + x.expr().cast(ScalarType::F32) * angle.tan()));
+    let out = p.define("out", [x, y], table.of(x.expr()) + whole(angle.sin() * angle.tan()) * y.expr());
+    p.output(&out);
+    let text = "table: compute_root vectorize(x, 8)\n\
+                out: split(x, xo, xi, 32, predicate) gpu_blocks(xo) gpu_threads(xi)\n";
+    let b = bindings(vec![], vec![("angle", Value::Float(0.5))]);
+    agree_on_gpu(&p, &schedule(text), &b, &[vec![40, 3]]);
 }
 
 /// The mask of the lanes of a loop of the host is hoisted out of it: a vector, which the walk of segments has no place for.

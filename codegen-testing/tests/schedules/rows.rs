@@ -35,7 +35,29 @@ fn a_tile_is_read_across() {
     }
 }
 
-/// Entries of a table whose indices differ by 1 in every lane: two, four and five of them, one read under another's index, and one alone.
+/// `out(x, y) = f(y, x) + f(y, 2 x)`: the same tile across its rows, and across every second one from the same place.
+#[test]
+fn a_tile_is_read_across_at_two_strides() {
+    let [x, y] = Var::all(["x", "y"]);
+    for ty in TYPES {
+        let mut p = Pipeline::new("strides");
+        let i = p.input(Input::new("in", &[ty], 2));
+        let f = p.define("f", [x, y], i.of((x, y)) * 3 + i.of((x, y)));
+        let out = p.define("out", [x, y], f.of((y, x)) + f.of((y, x * 2)) * 5);
+        p.output(&out);
+        for lanes in [4, 8] {
+            let text = format!(
+                "out: bound(x, 0, {lanes}) vectorize(x)
+                 f: compute_root bound_extent(x, 21) align_storage(x, 32)"
+            );
+            let b = bindings(vec![("in", pattern(&[ty], &[40, 40], 3))], vec![]);
+            agree(&p, &schedule(&text), &b, &[vec![lanes, 21]]);
+        }
+    }
+}
+
+/// Entries of a table whose indices differ by 1 in every lane: two, four and five of them, one read under another's index, and one alone; of
+/// several statements, which begin at the same entry.
 #[test]
 fn neighbours_in_a_table() {
     let x = Var::new("x");
@@ -48,7 +70,11 @@ fn neighbours_in_a_table() {
             let term = |k: i32| t.of(&at + (from + k)) * (k + 2);
             (1..n).fold(term(0), |sum, k| sum + term(k))
         };
-        let out = Func::new("out", &[x], vec![sum(0, 2) + sum(4, 4) - sum(10, 5) + sum(20, 1), sum(1, 8)]);
+        let out = Func::new(
+            "out",
+            &[x],
+            vec![sum(0, 2) + sum(4, 4) - sum(10, 5) + sum(20, 1), sum(1, 8), sum(0, 4)],
+        );
         let out = p.func(out);
         p.output(&out);
         for lanes in [2, 3, 4, 8, 16, 32] {

@@ -6,7 +6,7 @@
 use crate::analysis::algebra::rebuild::splat;
 use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
-use crate::types::{ScalarType, Type};
+use crate::types::{ScalarType, Type, f16};
 use rustc_hash::FxHashMap;
 
 /// The constants that variables and parameters stand for.
@@ -41,6 +41,7 @@ pub fn fold(e: &Expr) -> Option<Expr> {
         ExprKind::Select(c, a, b) => c.as_int().map(|c| if c == 0 { b.clone() } else { a.clone() }),
         ExprKind::Likely(c) => c.as_int().map(|_| c.clone()),
         ExprKind::Cast(a) => cast(a, e.ty()),
+        ExprKind::Reinterpret(a) => Some(splat(of_bits(e.ty().scalar, bits(a)?), e.ty().lanes)),
         ExprKind::Fma(a, b, c) => fma(a.as_float()?, b.as_float()?, c.as_float()?, e.ty()),
         _ => None,
     }
@@ -58,6 +59,30 @@ fn float(ty: Type, v: f64) -> Expr {
 /// A truth value in every lane of a type.
 pub fn boolean(ty: Type, v: bool) -> Expr {
     int(ty.as_bool(), v as i64)
+}
+
+/// The constant of a type with these bits, of which it takes the low ones.
+pub fn of_bits(ty: ScalarType, bits: u64) -> Expr {
+    match ty {
+        ScalarType::Bool => Expr::bool(bits & 1 != 0),
+        ScalarType::F16 => Expr::float(ty, f16::from_bits(bits as u16).to_f64()),
+        ScalarType::F32 => Expr::float(ty, f32::from_bits(bits as u32) as f64),
+        ScalarType::F64 => Expr::float(ty, f64::from_bits(bits)),
+        ty => Expr::int(ty, ty.wrap(bits as i64)),
+    }
+}
+
+/// The bits of a constant, in the low bytes.
+pub fn bits(e: &Expr) -> Option<u64> {
+    if let Some(v) = e.as_int() {
+        return Some(v as u64);
+    }
+    let v = e.as_float()?;
+    Some(match e.ty().scalar {
+        ScalarType::F16 => f16::from_f64(v).to_bits().into(),
+        ScalarType::F32 => (v as f32).to_bits().into(),
+        _ => v.to_bits(),
+    })
 }
 
 fn unary(op: UnaryOp, a: &Expr, ty: Type) -> Option<Expr> {
@@ -212,6 +237,22 @@ mod tests {
         assert_eq!(value(Div, U64, -1, 2), Some(i64::MAX));
         assert_eq!(value(Shl, I32, 1, 32), Some(0));
         assert_eq!(value(Shr, I32, -8, 40), Some(-1));
+    }
+
+    #[test]
+    fn bits_are_those_of_the_type() {
+        use ScalarType::*;
+        let one = [(F16, U16, 0x3c00), (F32, U32, 0x3f80_0000), (F64, U64, 0x3ff0_0000_0000_0000)];
+        for (float, int, of_one) in one {
+            for (v, expected) in [(1.0, of_one), (0.0, 0), (-0.0, int.wrap(int.signed().least()))] {
+                let (number, bits) = (Expr::float(float, v), Expr::int(int, expected));
+                assert_eq!(fold(&number.reinterpret(int)), Some(bits.clone()), "{v} {float:?}");
+                let back = fold(&bits.reinterpret(float)).and_then(|e| e.as_float());
+                assert_eq!(back.map(f64::to_bits), Some(v.to_bits()), "{v} {float:?}");
+            }
+        }
+        assert_eq!(evaluate(&Expr::int(I8, -1).reinterpret(U8), &Known::default()), Some(255));
+        assert_eq!(fold(&Expr::var("x").reinterpret(U32)), None);
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl<'a> Invariants<'a> {
         own_exprs(s, &mut |e| self.maximal(e));
         match s {
             Stmt::Block(list) => list.iter().for_each(|s| self.collect(s)),
+            Stmt::For { kind, .. } if kind.is_gpu() => {}
             Stmt::Let { body, .. }
             | Stmt::For { body, .. }
             | Stmt::Allocate { body, .. }

@@ -85,8 +85,8 @@ impl Cut<'_> {
     fn segment(&mut self, s: &Stmt) -> Result<Segment, Error> {
         Ok(match s {
             Stmt::Block(list) => Segment::Block(self.sequence(list)?),
-            // A vector is no scalar of the walk: what is hoisted of a loop of the host stays with that.
-            Stmt::Let { name, value, body } if !loads(value) && value.ty().lanes == 1 => {
+            // What is hoisted of a loop of the host stays with that: it may be a vector or a library function, which the walk does not compute.
+            Stmt::Let { name, value, body } if !loads(value) && !computes(body) => {
                 self.types.insert(name.clone(), value.ty().scalar);
                 let body = Box::new(self.segment(body)?);
                 Segment::Let { name: name.clone(), value: value.clone(), body }
@@ -213,8 +213,8 @@ pub(super) fn loads(e: &Expr) -> bool {
 /// True for what only computes: no kernel, nothing that the walk of segments does itself.
 fn computes(s: &Stmt) -> bool {
     match s {
-        Stmt::Let { .. } | Stmt::Assert { .. } | Stmt::Allocate { .. } => false,
-        Stmt::Produce { body, .. } => computes(body),
+        Stmt::Assert { .. } | Stmt::Allocate { .. } => false,
+        Stmt::Let { body, .. } | Stmt::Produce { body, .. } => computes(body),
         s => !has_kernel(s),
     }
 }

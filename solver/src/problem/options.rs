@@ -6,6 +6,7 @@ use crate::problem::memory::MemoryLimit;
 use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_codegen::Level;
+use sumsq_codegen::limits::Effort;
 use sumsq_energy::derive::Passes;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
@@ -155,11 +156,13 @@ pub struct CompileLimits {
     pub instructions: u64,
     /// Seconds for derivation and compilation, which are looked at between passes.
     pub seconds: f64,
+    /// The work that LLVM spends on the code of a processor. Code of less than all of it is not kept for later starts.
+    pub effort: Effort,
 }
 
 impl Default for CompileLimits {
     fn default() -> CompileLimits {
-        CompileLimits { instructions: 400_000, seconds: 60.0 }
+        CompileLimits { instructions: 400_000, seconds: 60.0, effort: Effort::Full }
     }
 }
 

@@ -125,6 +125,8 @@ impl Solver {
         options.check()?;
         let (target, why_cpu) =
             target.map_or_else(|| options.machine_for(&energy), |target| Ok((target, None)))?;
+        // Its key does not tell code of less effort apart.
+        let cache = cache.filter(|_| options.limits.effort == Effort::Full);
         // Preconditioners of others have no key.
         let place = cache.filter(|_| preconditioners.is_none());
         let place = place.map(|cache| Place::new(cache, &energy, options, &target));
@@ -219,10 +221,10 @@ impl CompileOptions {
 
     /// Limits of a compilation that started then.
     pub(crate) fn limits(&self, started: Instant) -> Limits {
-        let CompileLimits { instructions, seconds } = self.limits;
+        let CompileLimits { instructions, seconds, effort } = self.limits;
         let longest = Duration::try_from_secs_f64(seconds).ok();
         let deadline = longest.and_then(|longest| started.checked_add(longest));
-        Limits { instructions, block: instructions / BLOCK_SHARE, deadline, effort: Effort::Full }
+        Limits { instructions, block: instructions / BLOCK_SHARE, deadline, effort }
     }
 
     /// The energy with its losses and choices so, and its routines.

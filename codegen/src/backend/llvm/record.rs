@@ -25,7 +25,7 @@ pub(super) struct Slots {
     slots: u16,
     /// The slot that is read.
     slot: u16,
-    /// Equal for loads that read slots of the same records.
+    /// Equal for loads that read slots of the same records, as many of each, in every lane.
     key: String,
     /// Bytes of which every row's address is a multiple.
     align: u32,
@@ -61,7 +61,8 @@ impl<'f> ExprEmitter<'f> {
         let slot = residue(first, i64::from(slots))?;
         let (rest, constant) = split(first);
         let mask = predicate.map(Expr::to_string).unwrap_or_default();
-        let key = format!("{buffer} {} {rest} {} {mask}", ty.lanes, constant - slot);
+        let stride = if let Access::Strided(_, stride) = access { *stride } else { 0 };
+        let key = format!("{buffer} {} {rest} {} by {stride} {mask}", ty.lanes, constant - slot);
         let align = (ty.scalar.bytes() as u32 * u32::from(slots)).min(64);
         Some(Slots { slots, slot: slot as u16, key, align })
     }
@@ -72,7 +73,7 @@ impl<'f> ExprEmitter<'f> {
         let key = run_key(buffer, ty, &rest);
         let (start, slots) = self.runs.of(&key, constant)?;
         let (slot, align) = ((constant - start) as u16, ty.scalar.bytes() as u32);
-        Some(Slots { slots, slot, key: format!("{key} from {start}"), align })
+        Some(Slots { slots, slot, key: format!("{key} from {start} {slots}"), align })
     }
 
     /// Slots of a record, if lanes `stride` elements apart of a buffer without records may read them.

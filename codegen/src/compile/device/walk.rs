@@ -6,7 +6,7 @@
 
 use super::traffic::{Traffic, copy_rate};
 use super::{DeviceCode, HostCall, Launch, Recorded, Source};
-use crate::analysis::evaluate::{Known, constant};
+use crate::analysis::evaluate::{Known, bits, constant, of_bits};
 use crate::backend::abi::Arguments;
 use crate::compile::bind::{failed, failed_call};
 use crate::error::{CudaError, Error};
@@ -15,7 +15,7 @@ use crate::expr::{Expr, ExprKind, Flat, Name, Param};
 use crate::ir::segments::{Segment, parameters};
 use crate::runtime::cuda::Shape;
 use crate::runtime::{Access, Buffer, BufferSpec, FloatEnvironment, Pool, profile};
-use crate::types::{ScalarType, f16};
+use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
@@ -339,28 +339,4 @@ fn restore(state: &mut State, name: &Name, outer: Option<Expr>) {
         Some(value) => state.known.vars.insert(name.clone(), value),
         None => state.known.vars.remove(name),
     };
-}
-
-/// The constant of a type with these bits.
-fn of_bits(ty: ScalarType, bits: u64) -> Expr {
-    match ty {
-        ScalarType::Bool => Expr::bool(bits & 1 != 0),
-        ScalarType::F16 => Expr::float(ty, f16::from_bits(bits as u16).to_f64()),
-        ScalarType::F32 => Expr::float(ty, f32::from_bits(bits as u32) as f64),
-        ScalarType::F64 => Expr::float(ty, f64::from_bits(bits)),
-        ty => Expr::int(ty, ty.wrap(bits as i64)),
-    }
-}
-
-/// The bits of a constant, in the low bytes.
-fn bits(e: &Expr) -> Option<u64> {
-    if let Some(v) = e.as_int() {
-        return Some(v as u64);
-    }
-    let v = e.as_float()?;
-    Some(match e.ty().scalar {
-        ScalarType::F16 => f16::from_f64(v).to_bits().into(),
-        ScalarType::F32 => (v as f32).to_bits().into(),
-        _ => v.to_bits(),
-    })
 }

@@ -218,7 +218,7 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
         space.by_element = f.choose(Of::Parts(id), &name, &[Value::Inline, Value::Root])? == Value::Inline;
     }
     let diagonal: &[Value] = match computable {
-        true => &[Value::Inline, Value::Root],
+        true => &two(traffic::keeps_diagonal(r, space), Value::Root, Value::Inline),
         false => &[Value::Root],
     };
     space.inline_diagonal = f.choose(Of::Diagonal(id), &name, diagonal)? == Value::Inline;

@@ -74,7 +74,7 @@ pub fn is_computable(routines: &Routines, space: &Space) -> bool {
 }
 
 /// The stencils' share of diag(J^T J).
-fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
+pub fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
     let blocks = routines.roots(Kind::Blocks, Site::Element(space.id));
     (0..space.components).map(|i| blocks[packed(i, i)]).collect()
 }
