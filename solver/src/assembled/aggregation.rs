@@ -11,6 +11,7 @@ use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
 use crate::assembled::tape::Tape;
 use crate::assembled::{Explicit, Jacobian};
 use crate::problem::aggregates::{self, Candidate, NONE};
+use crate::problem::grids;
 use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sprs::{CsMat, TriMat};
@@ -146,6 +147,8 @@ impl Hierarchy {
         let a = &undamped + &added.to_csr::<usize>();
         let threshold = aggregates::threshold(&problem.energy, space);
         let mut levels = vec![Level::new(a, components, candidates)];
+        // A bound, as of grids.
+        levels[0].weight = 4.0 / (3.0 * grids::elements_of_a_row(&problem.energy) as f64);
         let mut threshold = Some(threshold);
         while levels.len() == 1 || levels.len() < aggregates::LEVELS {
             let last = levels.last_mut().expect("the finest one is there");

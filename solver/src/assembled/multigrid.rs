@@ -11,7 +11,6 @@ use crate::problem::grids;
 use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sprs::{CsMat, TriMat};
-use std::collections::BTreeSet;
 use sumsq_energy::dag::Source;
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
@@ -65,7 +64,7 @@ impl Multigrid {
         let energy = &problem.energy;
         let blocks = element_blocks(Preconditioner::BlockJacobi, problem);
         let finest = BlockDiagonal::new(Preconditioner::BlockJacobi, jacobian, diag, damping, &blocks);
-        let weight = 4.0 / (3.0 * elements_of_a_row(energy) as f64);
+        let weight = 4.0 / (3.0 * grids::elements_of_a_row(energy) as f64);
         let spaces = grids::served(energy).into_iter().map(|space| {
             let additive = additive.unwrap_or_else(|| additive_levels(energy, space));
             Hierarchy::new(problem, space, jacobian, (diag, damping), additive)
@@ -165,19 +164,6 @@ impl Level {
         }
         e
     }
-}
-
-/// Elements that one row of J reads at most.
-fn elements_of_a_row(energy: &Energy) -> usize {
-    let count = |(n, r): (usize, &sumsq_energy::model::Residual)| {
-        let bent = r.block.filter(|b| energy.blocks[b.index()].second_order);
-        let all = energy.residuals.iter().enumerate();
-        let read = all.filter(|(m, other)| *m == n || (bent.is_some() && other.block == bent));
-        let places =
-            read.flat_map(|(_, r)| &r.unknown_reads).map(|a| (energy.space_of(a.source), a.at.clone()));
-        places.collect::<BTreeSet<_>>().len()
-    };
-    energy.residuals.iter().enumerate().map(count).max().unwrap_or(1).max(1)
 }
 
 /// The number of additive levels of the matrix-free kind: see its rule.

@@ -75,6 +75,8 @@ pub enum Step {
 pub enum HostStep {
     /// Inverts A on the coarsest level.
     Invert(u8, SpaceId),
+    /// Notes that everything that the levels of aggregates are made of is new.
+    Renew(u8, SpaceId),
     /// Makes the levels of aggregates.
     Aggregate(u8, SpaceId),
     /// Makes the correction of aggregates of r.
@@ -89,6 +91,7 @@ impl HostStep {
         let (kind, space) = (kind.parse().ok()?, SpaceId(space.parse().ok()?));
         match what {
             "invert" => Some(HostStep::Invert(kind, space)),
+            "renew" => Some(HostStep::Renew(kind, space)),
             "aggregate" => Some(HostStep::Aggregate(kind, space)),
             "correct" => Some(HostStep::Correct(kind, space)),
             _ => None,
@@ -100,6 +103,7 @@ impl fmt::Display for HostStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, kind, space) = match self {
             HostStep::Invert(kind, space) => ("invert", kind, space),
+            HostStep::Renew(kind, space) => ("renew", kind, space),
             HostStep::Aggregate(kind, space) => ("aggregate", kind, space),
             HostStep::Correct(kind, space) => ("correct", kind, space),
         };
@@ -157,6 +161,7 @@ pub fn own(k: &Skeleton, kind: u8, when: When) -> Vec<Step> {
     let stages = numbers.map(|number| Step::Run(Stage::Preconditioner { kind, when, number }));
     let host = k.spaces.iter().filter_map(|s| match when {
         When::Damped if of.has_hierarchies && s.hierarchy.is_some() => Some(HostStep::Invert(kind, s.id)),
+        When::Linearised if of.has_aggregates && s.aggregates.is_some() => Some(HostStep::Renew(kind, s.id)),
         When::Damped if of.has_aggregates && s.aggregates.is_some() => Some(HostStep::Aggregate(kind, s.id)),
         When::Iteration if of.has_aggregates && s.aggregates.is_some() => Some(HostStep::Correct(kind, s.id)),
         _ => None,

@@ -14,7 +14,9 @@ impl Plan {
     pub(crate) fn hierarchies(&self) -> Vec<Grids> {
         let grids = self.coarsest.iter().filter_map(|(&space, &coarsest)| self.grids(space, coarsest));
         let aggregates = self.aggregates.iter();
-        grids.chain(aggregates.map(|(&space, of)| of.report(self.k.energy.space_name(space)))).collect()
+        grids
+            .chain(aggregates.map(|(&space, of)| of.levels.report(self.k.energy.space_name(space))))
+            .collect()
     }
 
     /// The hierarchy of a space down to its coarsest level.
@@ -59,7 +61,7 @@ impl Plan {
     /// The entries of A on a level: see [`Problem::level`](crate::Problem::level).
     pub(crate) fn level(&self, space: SpaceId, level: u8) -> Option<Vec<(usize, usize, f64)>> {
         if let Some(of) = self.aggregates.get(&space) {
-            return of.level(usize::from(level));
+            return of.levels.level(usize::from(level));
         }
         if self.coarsest.get(&space).is_none_or(|coarsest| level > *coarsest) {
             return None;

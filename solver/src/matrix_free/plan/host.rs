@@ -3,8 +3,10 @@
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::plan::build::Held;
-use crate::matrix_free::preconditioner::aggregates::finest::{Finest, Numbers};
-use crate::matrix_free::preconditioner::aggregates::hierarchy::Hierarchy;
+use crate::matrix_free::preconditioner::aggregates::finest::Finest;
+use crate::matrix_free::preconditioner::aggregates::hierarchy::{Hierarchy, Levels};
+use crate::matrix_free::preconditioner::aggregates::level::News;
+use crate::matrix_free::preconditioner::aggregates::numbers::Source;
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::coarsest;
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
@@ -12,7 +14,6 @@ use crate::matrix_free::preconditioner::kinds::aggregation::{FIELD_CORRECTION, F
 use crate::matrix_free::skeleton::packed;
 use crate::matrix_free::stages::HostStep;
 use crate::matrix_free::vectors::{Extents, VectorId, What};
-use crate::problem::aggregates::NOISE;
 use crate::problem::data::ProblemData;
 use std::collections::BTreeMap;
 use sumsq_codegen::ScalarType;
@@ -20,25 +21,36 @@ use sumsq_codegen::program::Table;
 use sumsq_codegen::runtime::{Buffer, BufferError, Pool};
 use sumsq_energy::model::SpaceId;
 
-/// As [`NOISE`], where A comes in float32.
-const NOISE_IN_F32: f64 = 1e-6;
+/// The hierarchy of aggregates of a space, and what has changed since its levels were made.
+pub(super) struct Aggregates {
+    pub levels: Box<dyn Levels>,
+    news: News,
+}
 
 /// Everything that the host's steps work on, but for the table.
 pub(super) struct Host<'a> {
     pub k: &'a Outline,
     pub vectors: &'a BTreeMap<VectorId, Held>,
     pub coarsest: &'a BTreeMap<SpaceId, u8>,
-    pub aggregates: &'a mut BTreeMap<SpaceId, Hierarchy>,
+    pub aggregates: &'a mut BTreeMap<SpaceId, Aggregates>,
     pub pool: &'a Pool,
 }
 
 /// The hierarchies of aggregates of a problem, without numbers.
-pub(super) fn aggregates(k: &Outline, sizes: &Sizes, data: &ProblemData<'_>) -> BTreeMap<SpaceId, Hierarchy> {
+pub(super) fn aggregates(
+    k: &Outline,
+    sizes: &Sizes,
+    data: &ProblemData<'_>,
+) -> BTreeMap<SpaceId, Aggregates> {
     let of = |(space, sources): (SpaceId, &Sources)| {
         let graphs = sources.pairs.iter().map(|pairs| pairs.graph.index());
         let graphs: Vec<_> = graphs.map(|g| (&k.energy.graphs[g], &data.graphs()[g])).collect();
         let finest = Finest::new(sources, sizes.extents(Extents::Space(space)), &graphs);
-        (space, Hierarchy::new(sources.clone(), finest, k.linear == ScalarType::F32))
+        let levels: Box<dyn Levels> = match k.linear {
+            ScalarType::F32 => Box::new(Hierarchy::<f32>::new(sources.clone(), finest)),
+            _ => Box::new(Hierarchy::<f64>::new(sources.clone(), finest)),
+        };
+        (space, Aggregates { levels, news: News::Everything })
     };
     k.spaces.iter().filter_map(|s| Some((s.id, s.aggregates.as_ref()?))).map(of).collect()
 }
@@ -48,6 +60,10 @@ impl Host<'_> {
     pub fn run(&mut self, step: HostStep, table: &Table) -> Result<(), BufferError> {
         match step {
             HostStep::Invert(kind, space) => self.invert(kind, space, table),
+            HostStep::Renew(_, space) => {
+                self.aggregates.get_mut(&space).into_iter().for_each(|of| of.news = News::Everything);
+                Ok(())
+            }
             HostStep::Aggregate(kind, space) => self.aggregate(kind, space, table),
             HostStep::Correct(kind, space) => self.correct(kind, space, table),
         }
@@ -70,62 +86,37 @@ impl Host<'_> {
     fn aggregate(&mut self, kind: u8, id: SpaceId, table: &Table) -> Result<(), BufferError> {
         let space = self.k.space_of_unknowns(id);
         let Some(sources) = &space.aggregates else { return Ok(()) };
-        let all = |vector: VectorId| self.channels(table, vector, 0, None);
-        let blocks = What::GradientAndBlocks.of(id);
-        let kept = space.kept_entries().len();
-        let stencil = if sources.stencil.is_empty() { vec![] } else { all(What::Couplings.of(id))? };
+        let c = space.components;
+        let mut kept = vec![None; packed(c, 0)];
+        let entries = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j)));
+        entries.for_each(|(i, j)| kept[packed(i, j)] = space.kept_at(i, j));
+        let held = |of: VectorId| self.vectors.contains_key(&of).then(|| self.buffer(table, of));
         let pairs = sources.pairs.iter().map(|pairs| {
             let domain = sumsq_energy::model::Domain::Graph(pairs.graph);
-            all(What::Couplings.of(domain))
+            self.buffer(table, What::Couplings.of(domain))
         });
-        let c = space.components;
-        let damping = What::M { kind, field: FIELD_DAMPING }.of(id);
-        let active = self.channels(table, damping, c, None)?;
-        let numbers = Numbers {
-            blocks: self.channels(table, blocks, space.components, Some(kept))?,
-            active: active.into_iter().map(|on| on != 0.0).collect(),
-            damping: self.channels(table, damping, 0, Some(c))?,
-            stencil,
-            pairs: pairs.collect::<Result<_, _>>()?,
-            x: all(What::X.of(id))?,
-            given: match self.vectors.contains_key(&What::NearNull.of(id)) {
-                true => all(What::NearNull.of(id))?,
-                false => vec![],
-            },
+        let source = Source {
+            blocks: self.buffer(table, What::GradientAndBlocks.of(id)),
+            kept,
+            damping: self.buffer(table, What::M { kind, field: FIELD_DAMPING }.of(id)),
+            stencil: if sources.stencil.is_empty() { None } else { held(What::Couplings.of(id)) },
+            pairs: pairs.collect(),
+            x: self.buffer(table, What::X.of(id)),
+            given: held(What::NearNull.of(id)),
         };
-        let entries = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j)));
-        let mut places = vec![None; packed(c, 0)];
-        entries.for_each(|(i, j)| places[packed(i, j)] = space.kept_at(i, j));
-        let f32 = self.buffer(table, blocks).spec().ty == ScalarType::F32;
         let weight = self.buffer(table, What::M { kind, field: FIELD_WEIGHT }.of(id));
-        let Some(hierarchy) = self.aggregates.get_mut(&id) else { return Ok(()) };
-        hierarchy.set_up(self.pool, &numbers, &places, if f32 { NOISE_IN_F32 } else { NOISE });
-        weight.copy_from(&[hierarchy.weight()])
+        let Some(of) = self.aggregates.get_mut(&id) else { return Ok(()) };
+        let w = of.levels.set_up(self.pool, of.news, &source)?;
+        of.news = News::Diagonal;
+        weight.copy_from(&[w])
     }
 
     fn correct(&mut self, kind: u8, id: SpaceId, table: &Table) -> Result<(), BufferError> {
         let components = self.k.space_of_unknowns(id).components;
-        let from = self.buffer(table, What::DR.of(id));
+        let r = self.buffer(table, What::DR.of(id));
         let to = self.buffer(table, What::M { kind, field: FIELD_CORRECTION }.of(id));
-        let Some(hierarchy) = self.aggregates.get_mut(&id) else { return Ok(()) };
-        from.copy_channels_to(components, components, hierarchy.residual(), self.pool)?;
-        let correction = hierarchy.correct(self.pool);
-        to.generate(self.pool, |element, c| correction[element * components + c])
-    }
-
-    /// So many channels of a vector from one on, all of them where nothing is said: by element, channels innermost.
-    fn channels(
-        &self,
-        table: &Table,
-        id: VectorId,
-        first: usize,
-        count: Option<usize>,
-    ) -> Result<Vec<f64>, BufferError> {
-        let buffer = self.buffer(table, id);
-        let count = count.unwrap_or(buffer.spec().channels - first);
-        let mut values = vec![0.0; buffer.spec().len() * count];
-        buffer.copy_channels_to(first, count, &mut values, self.pool)?;
-        Ok(values)
+        let Some(of) = self.aggregates.get_mut(&id) else { return Ok(()) };
+        of.levels.correct(self.pool, (r, components), to)
     }
 
     fn buffer<'t>(&self, table: &'t Table, id: VectorId) -> &'t Buffer {

@@ -17,9 +17,8 @@ use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
-use crate::matrix_free::plan::host::Host;
+use crate::matrix_free::plan::host::{Aggregates, Host};
 use crate::matrix_free::plan::on_device::OnDevice;
-use crate::matrix_free::preconditioner::aggregates::hierarchy::Hierarchy;
 use crate::matrix_free::scalars::Scalar;
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::{HostStep, Phase};
@@ -50,7 +49,7 @@ pub struct Plan {
     /// The coarsest level of every space that has a hierarchy.
     coarsest: BTreeMap<SpaceId, u8>,
     /// The hierarchy of every space that has aggregates.
-    aggregates: BTreeMap<SpaceId, Hierarchy>,
+    aggregates: BTreeMap<SpaceId, Aggregates>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Memory,
     uploaded: Uploaded,
@@ -81,7 +80,7 @@ impl Plan {
         b.vectors(&sizes)?;
         modules.pipelines.iter().zip(&k.pipelines).for_each(|(code, of)| b.params(code, &of.params));
         let aggregates = host::aggregates(&k, &sizes, data);
-        let levels: usize = aggregates.values().map(Hierarchy::bytes).sum();
+        let levels: usize = aggregates.values().map(|of| of.levels.bytes()).sum();
         let (inputs, buffers) = (data.bytes(), b.buffer_bytes() + levels as u64);
         let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
         let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;

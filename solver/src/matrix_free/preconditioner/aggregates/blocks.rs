@@ -1,8 +1,47 @@
 //! Sparse matrices of dense blocks of one size.
 
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
+use crate::problem::aggregates::NOISE;
+use std::ops::{Add, AddAssign, Mul, Sub};
 use std::sync::Arc;
-use sumsq_codegen::runtime::Pool;
+use sumsq_codegen::runtime::{Element, Pool};
+
+/// Numbers of matrices and vectors: float32 where PCG is in that, else float64.
+pub trait Number:
+    Element
+    + Default
+    + PartialOrd
+    + Add<Output = Self>
+    + AddAssign
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Into<f64>
+{
+    /// Relative shift of the diagonal of a block before it is inverted: well above what rounding does to it.
+    const SHIFT: f64;
+    /// Share of an aggregate's diagonal below which what P^T A P has there is rounding.
+    const NOISE: f64;
+    /// The nearest one.
+    fn nearest(value: f64) -> Self;
+}
+
+impl Number for f32 {
+    const SHIFT: f64 = 1e-5;
+    const NOISE: f64 = 1e-6;
+
+    fn nearest(value: f64) -> f32 {
+        value as f32
+    }
+}
+
+impl Number for f64 {
+    const SHIFT: f64 = 1e-12;
+    const NOISE: f64 = NOISE;
+
+    fn nearest(value: f64) -> f64 {
+        value
+    }
+}
 
 /// The blocks that a matrix has: per row, ascending columns.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -15,7 +54,7 @@ pub struct Pattern {
 
 /// A matrix of blocks, each row-major.
 #[derive(Clone, Default, Debug)]
-pub struct Blocks<S = f64> {
+pub struct Blocks<S> {
     /// Its pattern.
     pub pattern: Arc<Pattern>,
     /// Rows of a block.
@@ -24,24 +63,6 @@ pub struct Blocks<S = f64> {
     pub width: usize,
     /// Block by block.
     pub values: Vec<S>,
-}
-
-/// Numbers that a matrix may be kept in; sums are always float64.
-pub trait Stored: Copy + Default + Send + Sync + Into<f64> {
-    /// The nearest one.
-    fn nearest(value: f64) -> Self;
-}
-
-impl Stored for f32 {
-    fn nearest(value: f64) -> f32 {
-        value as f32
-    }
-}
-
-impl Stored for f64 {
-    fn nearest(value: f64) -> f64 {
-        value
-    }
 }
 
 /// The blocks of a matrix by columns: rows and places of those of every column, ascending.
@@ -104,7 +125,14 @@ impl Pattern {
     }
 }
 
-impl<S: Stored> Blocks<S> {
+impl ByColumns {
+    /// Row and place of every block of a column.
+    pub fn of(&self, column: usize) -> &[(u32, u32)] {
+        &self.blocks[self.starts[column]..self.starts[column + 1]]
+    }
+}
+
+impl<S: Number> Blocks<S> {
     /// Values of a block.
     pub fn size(&self) -> usize {
         self.height * self.width
@@ -117,29 +145,43 @@ impl<S: Stored> Blocks<S> {
 
     /// The blocks of a row, with their columns.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (u32, &[S])> {
-        let places = self.pattern.starts[row]..self.pattern.starts[row + 1];
-        places.map(|place| (self.pattern.columns[place], self.block(place)))
+        self.row_from(row, 0)
+    }
+
+    /// Those from a column on.
+    fn row_from(&self, row: usize, column: u32) -> impl Iterator<Item = (u32, &[S])> {
+        let columns = self.pattern.row(row);
+        let first = if column == 0 { 0 } else { columns.partition_point(|c| *c < column) };
+        let begin = (self.pattern.starts[row] + first) * self.size();
+        let end = self.pattern.starts[row + 1] * self.size();
+        columns[first..].iter().copied().zip(self.values[begin..end].chunks_exact(self.size().max(1)))
+    }
+
+    /// Has another pattern and size of blocks from now on, in the memory that it has; numbers are whatever they were.
+    pub fn reshape(&mut self, pattern: Arc<Pattern>, height: usize, width: usize) {
+        self.values.resize(pattern.columns.len() * height * width, S::default());
+        (self.pattern, self.height, self.width) = (pattern, height, width);
     }
 
     /// y = M x.
-    pub fn apply(&self, pool: &Pool, x: &[f64], y: &mut [f64]) {
+    pub fn apply(&self, pool: &Pool, x: &[S], y: &mut [S]) {
         each(pool, y, self.height, |row, y| {
-            y.fill(0.0);
-            self.add_row(row, x, 1.0, y);
+            y.fill(S::default());
+            self.add_row(row, x, y);
         });
     }
 
-    /// Adds row `row` of `factor` M x to y.
-    pub fn add_row(&self, row: usize, x: &[f64], factor: f64, y: &mut [f64]) {
+    /// Adds row `row` of M x to y.
+    pub fn add_row(&self, row: usize, x: &[S], y: &mut [S]) {
         for (column, block) in self.row(row) {
-            add_product(block, &x[column as usize * self.width..][..self.width], factor, y);
+            add_product(block, &x[column as usize * self.width..][..self.width], y);
         }
     }
 
     /// y = M^T x, by columns.
-    pub fn apply_transposed(&self, pool: &Pool, columns: &ByColumns, x: &[f64], y: &mut [f64]) {
+    pub fn apply_transposed(&self, pool: &Pool, columns: &ByColumns, x: &[S], y: &mut [S]) {
         each(pool, y, self.width, |column, y| {
-            y.fill(0.0);
+            y.fill(S::default());
             for &(row, place) in columns.of(column) {
                 let x = &x[row as usize * self.height..][..self.height];
                 add_transposed_product(self.block(place as usize), x, y);
@@ -147,40 +189,12 @@ impl<S: Stored> Blocks<S> {
         });
     }
 
-    /// Takes the pattern of another matrix and its numbers, rounded.
-    pub fn keep(&mut self, pool: &Pool, of: &Blocks) {
-        (self.height, self.width) = (of.height, of.width);
-        self.pattern = of.pattern.clone();
-        keep(pool, &of.values, &mut self.values);
-    }
-}
-
-/// Rounds all numbers of a list.
-pub fn keep<S: Stored>(pool: &Pool, from: &[f64], to: &mut Vec<S>) {
-    to.resize(from.len(), S::default());
-    each(pool, to, 1, |i, to| to[0] = S::nearest(from[i]));
-}
-
-impl ByColumns {
-    /// Row and place of every block of a column.
-    pub fn of(&self, column: usize) -> &[(u32, u32)] {
-        &self.blocks[self.starts[column]..self.starts[column + 1]]
-    }
-}
-
-impl Blocks {
-    /// Makes it a matrix of zeros, in the memory that it has.
-    pub fn clear(&mut self, pattern: Arc<Pattern>, height: usize, width: usize) {
-        self.values.clear();
-        self.values.resize(pattern.columns.len() * height * width, 0.0);
-        (self.pattern, self.height, self.width) = (pattern, height, width);
-    }
-
     /// Makes it the product of two matrices, on a pattern that has all of its blocks.
-    pub fn multiply(&mut self, pool: &Pool, a: &Blocks, b: &Blocks, pattern: Arc<Pattern>) {
-        self.clear(pattern.clone(), a.height, b.width);
+    pub fn multiply(&mut self, pool: &Pool, a: &Blocks<S>, b: &Blocks<S>, pattern: Arc<Pattern>) {
+        self.reshape(pattern.clone(), a.height, b.width);
         let size = self.size();
         each_ragged(pool, &mut self.values, &pattern.starts, size, |i, out| {
+            out.fill(S::default());
             let columns = pattern.row(i);
             for (j, left) in a.row(i) {
                 for (column, right) in b.row(j as usize) {
@@ -191,26 +205,44 @@ impl Blocks {
         });
     }
 
-    /// Makes it A^T B, likewise; `columns` are A's.
-    pub fn multiply_transposed(
+    /// Makes it A^T B, which is known to be symmetric, likewise; `columns` are A's. The half on and above the diagonal is computed, the other
+    /// one is its copy.
+    pub fn multiply_to_symmetric(
         &mut self,
         pool: &Pool,
-        (a, columns): (&Blocks, &ByColumns),
-        b: &Blocks,
+        (a, columns): (&Blocks<S>, &ByColumns),
+        b: &Blocks<S>,
         pattern: Arc<Pattern>,
     ) {
-        self.clear(pattern.clone(), a.width, b.width);
+        self.reshape(pattern.clone(), a.width, b.width);
         let size = self.size();
         each_ragged(pool, &mut self.values, &pattern.starts, size, |i, out| {
+            out.fill(S::default());
             let own = pattern.row(i);
             for &(row, place) in columns.of(i) {
                 let left = a.block(place as usize);
-                for (column, right) in b.row(row as usize) {
+                for (column, right) in b.row_from(row as usize, i as u32) {
                     let at = own.partition_point(|c| *c < column) * size;
                     add_transposed(left, right, [a.width, b.width], &mut out[at..at + size]);
                 }
             }
         });
+        self.mirror();
+    }
+
+    /// Makes the half below the diagonal a copy of the other one.
+    fn mirror(&mut self) {
+        let (n, size, pattern) = (self.width, self.size(), self.pattern.clone());
+        for i in 0..pattern.rows() {
+            for place in pattern.starts[i]..pattern.starts[i + 1] {
+                let j = pattern.columns[place] as usize;
+                let Some(from) = pattern.place(j, i as u32).filter(|_| j <= i) else { continue };
+                let pairs = (0..n).flat_map(|r| (0..n).map(move |c| (r, c)));
+                for (r, c) in pairs.filter(|(r, c)| i != j || r > c) {
+                    self.values[place * size + r * n + c] = self.values[from * size + c * n + r];
+                }
+            }
+        }
     }
 }
 
@@ -233,112 +265,110 @@ macro_rules! with_width {
     };
 }
 
-/// y = `factor` D^-1 x, with the inverses of D's blocks.
-pub fn apply_inverse<S: Stored>(
-    pool: &Pool,
-    inverse: &[S],
-    block: usize,
-    factor: f64,
-    x: &[f64],
-    y: &mut [f64],
-) {
+/// y = D^-1 x, with the inverses of D's blocks.
+pub fn apply_inverse<S: Number>(pool: &Pool, inverse: &[S], block: usize, x: &[S], y: &mut [S]) {
     each(pool, y, block, |e, y| {
-        y.fill(0.0);
-        add_product(&inverse[e * block * block..][..block * block], &x[e * block..][..block], factor, y);
+        y.fill(S::default());
+        add_product(&inverse[e * block * block..][..block * block], &x[e * block..][..block], y);
     });
 }
 
-/// y += `factor` B x.
-pub fn add_product<S: Stored>(block: &[S], x: &[f64], factor: f64, y: &mut [f64]) {
-    with_width!(x.len(), product(block, x, factor, y))
+/// y += B x.
+pub fn add_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
+    with_width!(x.len(), product(block, x, y))
 }
 
 /// y += B^T x.
-fn add_transposed_product<S: Stored>(block: &[S], x: &[f64], y: &mut [f64]) {
+fn add_transposed_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
     with_width!(y.len(), transposed_product(block, x, y))
 }
 
 /// out += A B, B with `width` columns.
-pub fn add_blocks(a: &[f64], b: &[f64], width: usize, out: &mut [f64]) {
+pub fn add_blocks<S: Number>(a: &[S], b: &[S], width: usize, out: &mut [S]) {
     with_width!(width, blocks(a, b, out))
 }
 
 /// out += A^T B, with so many columns of A and of B.
-fn add_transposed(a: &[f64], b: &[f64], [height, width]: [usize; 2], out: &mut [f64]) {
+fn add_transposed<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out: &mut [S]) {
     with_width!(width, transposed_blocks(a, b, height, out))
 }
 
-fn product<S: Stored, const W: usize>(block: &[S], x: &[f64], factor: f64, y: &mut [f64]) {
+fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
     let Some(x) = x.first_chunk::<W>() else { return };
     for (row, y) in block.as_chunks::<W>().0.iter().zip(y) {
-        let mut sum = 0.0;
+        let mut sum = S::default();
         for j in 0..W {
-            sum += row[j].into() * x[j];
+            sum += row[j] * x[j];
         }
-        *y += factor * sum;
+        *y += sum;
     }
 }
 
-fn transposed_product<S: Stored, const W: usize>(block: &[S], x: &[f64], y: &mut [f64]) {
+fn transposed_product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
     let Some(y) = y.first_chunk_mut::<W>() else { return };
+    let mut sum = *y;
     for (row, x) in block.as_chunks::<W>().0.iter().zip(x) {
         for j in 0..W {
-            y[j] += row[j].into() * x;
+            sum[j] += row[j] * *x;
         }
     }
+    *y = sum;
 }
 
-fn blocks<S: Stored, const W: usize>(a: &[S], b: &[f64], out: &mut [f64]) {
+fn blocks<S: Number, const W: usize>(a: &[S], b: &[S], out: &mut [S]) {
     let b = b.as_chunks::<W>().0;
     for (row, out) in a.chunks_exact(b.len().max(1)).zip(out.as_chunks_mut::<W>().0) {
+        let mut sum = *out;
         for (a, b) in row.iter().zip(b) {
-            let a: f64 = (*a).into();
             for j in 0..W {
-                out[j] += a * b[j];
+                sum[j] += *a * b[j];
             }
         }
+        *out = sum;
     }
 }
 
-fn transposed_blocks<S: Stored, const W: usize>(a: &[S], b: &[f64], height: usize, out: &mut [f64]) {
-    for (a, b) in a.chunks_exact(height).zip(b.as_chunks::<W>().0) {
-        for (a, out) in a.iter().zip(out.as_chunks_mut::<W>().0) {
-            let a: f64 = (*a).into();
+fn transposed_blocks<S: Number, const W: usize>(a: &[S], b: &[S], height: usize, out: &mut [S]) {
+    let b = b.as_chunks::<W>().0;
+    for (i, out) in out.as_chunks_mut::<W>().0.iter_mut().enumerate() {
+        let mut sum = *out;
+        for (a, b) in a.chunks_exact(height).zip(b) {
             for j in 0..W {
-                out[j] += a * b[j];
+                sum[j] += a[i] * b[j];
             }
         }
+        *out = sum;
     }
 }
 
 /// The same loops for any width.
 mod any_width {
-    use super::Stored;
+    use super::Number;
 
-    pub fn product<S: Stored>(width: usize, block: &[S], x: &[f64], factor: f64, y: &mut [f64]) {
+    pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
         for (row, y) in block.chunks_exact(width).zip(y) {
-            *y += factor * row.iter().zip(x).fold(0.0, |sum, (m, x)| sum + (*m).into() * x);
+            *y += row.iter().zip(x).fold(S::default(), |sum, (m, x)| sum + *m * *x);
         }
     }
 
-    pub fn transposed_product<S: Stored>(width: usize, block: &[S], x: &[f64], y: &mut [f64]) {
+    pub fn transposed_product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
         for (row, x) in block.chunks_exact(width).zip(x) {
-            y.iter_mut().zip(row).for_each(|(y, m)| *y += (*m).into() * x);
+            y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *x);
         }
     }
 
-    pub fn blocks(width: usize, a: &[f64], b: &[f64], out: &mut [f64]) {
+    pub fn blocks<S: Number>(width: usize, a: &[S], b: &[S], out: &mut [S]) {
         for (row, out) in a.chunks_exact(b.len() / width).zip(out.chunks_exact_mut(width)) {
             for (a, b) in row.iter().zip(b.chunks_exact(width)) {
-                out.iter_mut().zip(b).for_each(|(out, b)| *out += a * b);
+                out.iter_mut().zip(b).for_each(|(out, b)| *out += *a * *b);
             }
         }
     }
 
-    pub fn transposed_blocks(width: usize, a: &[f64], b: &[f64], height: usize, out: &mut [f64]) {
+    pub fn transposed_blocks<S: Number>(width: usize, a: &[S], b: &[S], height: usize, out: &mut [S]) {
         for (a, b) in a.chunks_exact(height).zip(b.chunks_exact(width)) {
             for (a, out) in a.iter().zip(out.chunks_exact_mut(width)) {
-                out.iter_mut().zip(b).for_each(|(out, b)| *out += a * b);
+                out.iter_mut().zip(b).for_each(|(out, b)| *out += *a * *b);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Level 0: A of the numbers that generated code gives, and near-null candidates of it.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Pattern, add_blocks};
+use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Number, Pattern, add_blocks};
 use crate::matrix_free::preconditioner::aggregates::level::invert;
+use crate::matrix_free::preconditioner::aggregates::numbers::Numbers;
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::{coordinates_of, number_of};
@@ -13,6 +14,9 @@ use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
 use sumsq_energy::derive::PairCoupling;
 use sumsq_energy::model::Graph;
+
+/// Scalars of an element at most: bits of a mask.
+pub const MOST: usize = 8;
 
 /// Channel, row and column of an entry.
 type Channel = (usize, usize, usize);
@@ -46,27 +50,11 @@ pub struct Finest {
     offsets: Vec<(Vec<i32>, Vec<Channel>)>,
     stencil_channels: usize,
     pairs: Vec<Pair>,
+    /// Per graph of the sources, numbers of its couplings.
+    pair_numbers: Vec<usize>,
     /// Per row, the blocks that hyperedges add to it: where they begin, and all of them.
     starts: Vec<usize>,
     shares: Vec<Share>,
-}
-
-/// The numbers of level 0, by element, channels innermost.
-pub struct Numbers {
-    /// The kept entries of the diagonal blocks of J^T J.
-    pub blocks: Vec<f64>,
-    /// True of scalars that take part.
-    pub active: Vec<bool>,
-    /// D.
-    pub damping: Vec<f64>,
-    /// The couplings of stencils.
-    pub stencil: Vec<f64>,
-    /// Those of every graph of the sources, by hyperedge.
-    pub pairs: Vec<Vec<f64>>,
-    /// The unknowns.
-    pub x: Vec<f64>,
-    /// The given displacements.
-    pub given: Vec<f64>,
 }
 
 impl Finest {
@@ -99,6 +87,12 @@ impl Finest {
             offsets: offsets.into_iter().collect(),
             stencil_channels: sources.stencil.len(),
             pairs,
+            pair_numbers: sources
+                .pairs
+                .iter()
+                .zip(graphs)
+                .map(|(of, (_, data))| of.channels * data.edges)
+                .collect(),
             starts: vec![0],
             shares: vec![],
         };
@@ -137,6 +131,11 @@ impl Finest {
         self.pattern.rows()
     }
 
+    /// Per graph of the sources, numbers of its couplings.
+    pub fn pair_numbers(&self) -> impl Iterator<Item = usize> {
+        self.pair_numbers.iter().copied()
+    }
+
     /// Extents of the space.
     pub fn extents(&self) -> &[i32] {
         &self.extents
@@ -147,67 +146,75 @@ impl Finest {
         self.starts.len() * size_of::<usize>() + self.shares.len() * size_of::<Share>()
     }
 
-    /// Makes `a` J^T J between scalars that take part; `kept` gives the place of an entry among the kept ones of a diagonal block.
-    pub fn undamped(&self, pool: &Pool, of: &Numbers, kept: &[Option<usize>], a: &mut Blocks) {
+    /// Makes `a` J^T J between scalars that take part.
+    pub fn undamped<S: Number>(&self, pool: &Pool, of: &Numbers<S>, a: &mut Blocks<S>) {
         let c = self.components;
-        a.clear(self.pattern.clone(), c, c);
-        let on = |e: usize, i: usize| of.active[e * c + i];
+        a.reshape(self.pattern.clone(), c, c);
         let width = of.blocks.len() / self.elements();
+        let pairs = (0..c).flat_map(|i| (0..c).map(move |j| (i, j)));
+        let own: Vec<_> = pairs.filter_map(|(i, j)| Some((i, j, of.kept[packed(i, j)]?))).collect();
         each_ragged(pool, &mut a.values, &self.pattern.starts, c * c, |e, row| {
-            let first = self.pattern.starts[e];
-            let mut add = |place: usize, i: usize, j: usize, value: f64| {
-                let f = self.pattern.columns[place] as usize;
-                if on(e, i) && on(f, j) {
-                    row[(place - first) * c * c + i * c + j] += value;
+            row.fill(S::default());
+            let (columns, on) = (self.pattern.row(e), of.active[e]);
+            let mut add = |place: usize, i: usize, j: usize, value: S| {
+                if on >> i & of.active[columns[place] as usize] >> j & 1 != 0 {
+                    row[(place * c + i) * c + j] += value;
                 }
             };
-            let place =
-                |f: usize| self.pattern.place(e, f as u32).expect("the pattern has all that is coupled");
-            let own = place(e);
-            for (i, j) in (0..c).flat_map(|i| (0..c).map(move |j| (i, j))) {
-                if let Some(k) = kept[packed(i, j)] {
-                    add(own, i, j, of.blocks[e * width + k]);
-                }
+            let place = |f: usize| columns.partition_point(|column| (*column as usize) < f);
+            let here = place(e);
+            for &(i, j, k) in &own {
+                add(here, i, j, of.blocks[e * width + k]);
             }
             for (offset, entries) in &self.offsets {
-                let [behind, before] = self.beside(e, offset);
+                let places = self.beside(e, offset).map(|f| f.map(|f| (f, place(f))));
                 for &(channel, i, j) in entries {
                     let value = |at: usize| of.stencil[at * self.stencil_channels + channel];
-                    behind.into_iter().for_each(|f| add(place(f), i, j, value(e)));
-                    before.into_iter().for_each(|f| add(place(f), j, i, value(f)));
+                    let [behind, before] = places;
+                    behind.into_iter().for_each(|(_, place)| add(place, i, j, value(e)));
+                    before.into_iter().for_each(|(f, place)| add(place, j, i, value(f)));
                 }
             }
             for share in &self.shares[self.starts[e]..self.starts[e + 1]] {
                 let pair = &self.pairs[usize::from(share.pair)];
-                let numbers = &of.pairs[pair.graph];
+                let numbers = &of.pairs[pair.graph][share.edge as usize * pair.channels..][..pair.channels];
+                let place = share.place as usize - self.pattern.starts[e];
                 for &(channel, i, j) in &pair.entries {
-                    let value = numbers[share.edge as usize * pair.channels + channel];
                     let (i, j) = if share.transposed { (j, i) } else { (i, j) };
-                    add(share.place as usize, i, j, value);
+                    add(place, i, j, numbers[channel]);
                 }
             }
         });
     }
 
-    /// Adds D to the diagonal.
-    pub fn damp(&self, pool: &Pool, of: &Numbers, a: &mut Blocks) {
+    /// Makes the diagonal of `a` that of J^T J with D added.
+    pub fn damp<S: Number>(&self, pool: &Pool, of: &Numbers<S>, a: &mut Blocks<S>) {
         let c = self.components;
+        let width = of.blocks.len() / self.elements();
         let pattern = self.pattern.clone();
         each_ragged(pool, &mut a.values, &pattern.starts, c * c, |e, row| {
             let Some(place) = pattern.place(e, e as u32) else { return };
             let own = &mut row[(place - pattern.starts[e]) * c * c..][..c * c];
-            for i in 0..c {
-                own[i * c + i] += of.damping[e * c + i];
+            for (i, k) in (0..c).filter_map(|i| Some((i, of.kept[packed(i, i)]?))) {
+                if of.active[e] >> i & 1 != 0 {
+                    own[i * c + i] = of.blocks[e * width + k] + of.damping[e * c + i];
+                }
             }
         });
     }
 
     /// The candidates, of J^T J: per scalar a number for each.
-    pub fn candidates(&self, pool: &Pool, sources: &Sources, of: &Numbers, a: &Blocks) -> Vec<f64> {
+    pub fn candidates<S: Number>(
+        &self,
+        pool: &Pool,
+        sources: &Sources,
+        of: &Numbers<S>,
+        a: &Blocks<S>,
+    ) -> Vec<f64> {
         let (c, k) = (self.components, sources.candidates.len());
         let mean = |component: usize| {
-            let own = (component..of.x.len()).step_by(c).filter(|&i| of.active[i]);
-            own.clone().map(|i| of.x[i]).sum::<f64>() / own.count().max(1) as f64
+            let own = (0..self.elements()).filter(|&e| of.active[e] >> component & 1 != 0);
+            own.clone().map(|e| of.x[e * c + component]).sum::<f64>() / own.count().max(1) as f64
         };
         let means: Vec<f64> = (0..c).map(mean).collect();
         let given = of.given.len() / self.elements();
@@ -224,39 +231,36 @@ impl Finest {
                     }
                 }
             }
-            let off = (0..c).filter(|&i| !of.active[e * c + i]);
+            let off = (0..c).filter(|&i| of.active[e] >> i & 1 == 0);
             off.for_each(|i| b[i * k..(i + 1) * k].fill(0.0));
         });
         if !sources.spread.contains(&false) {
             return all;
         }
-        let held = all.clone();
-        each(pool, &mut all, c * k, |e, b| self.complete(&sources.spread, a, e, &held, b));
+        let held: Vec<S> = all.iter().map(|v| S::nearest(*v)).collect();
+        let local: Vec<usize> = (0..c).filter(|&i| !sources.spread[i]).collect();
+        each(pool, &mut all, c * k, |e, b| self.complete(&local, a, e, &held, b));
         all
     }
 
     /// Makes the local components of the candidates at an element minimise the energy with the spread ones held.
-    fn complete(&self, spread: &[bool], a: &Blocks, e: usize, held: &[f64], b: &mut [f64]) {
-        let (c, size) = (self.components, b.len());
+    fn complete<S: Number>(&self, local: &[usize], a: &Blocks<S>, e: usize, held: &[S], b: &mut [f64]) {
+        let (c, size, n) = (self.components, b.len(), local.len());
         let k = size / c;
-        let local: Vec<usize> = (0..c).filter(|&i| !spread[i]).collect();
-        let mut force = vec![0.0; size];
+        let mut force = vec![S::default(); size];
         for (f, block) in a.row(e) {
             add_blocks(block, &held[f as usize * size..][..size], k, &mut force);
         }
         let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
-        let n = local.len();
-        let block: Vec<f64> =
-            local.iter().flat_map(|&i| local.iter().map(move |&j| own[i * c + j])).collect();
-        let mut inverse = vec![0.0; n * n];
-        invert(&block, n, &mut inverse);
+        let (mut block, mut inverse) = ([S::default(); MOST * MOST], [S::default(); MOST * MOST]);
+        let pairs = local.iter().flat_map(|&i| local.iter().map(move |&j| (i, j)));
+        block.iter_mut().zip(pairs).for_each(|(to, (i, j))| *to = own[i * c + j]);
+        invert(&block[..n * n], n, &mut inverse[..n * n]);
         for (i, &row) in local.iter().enumerate() {
-            for n_th in 0..k {
-                let terms = local
-                    .iter()
-                    .enumerate()
-                    .map(|(j, &column)| inverse[i * n + j] * force[column * k + n_th]);
-                b[row * k + n_th] = -terms.sum::<f64>();
+            for at in 0..k {
+                let terms = local.iter().zip(&inverse[i * n..]);
+                let terms = terms.map(|(&column, &m)| m.into() * force[column * k + at].into());
+                b[row * k + at] = -terms.sum::<f64>();
             }
         }
     }

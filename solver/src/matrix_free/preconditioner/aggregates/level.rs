@@ -1,7 +1,7 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{
-    Blocks, ByColumns, Pattern, add_blocks, apply_inverse,
+    Blocks, ByColumns, Number, Pattern, add_blocks, apply_inverse,
 };
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, sum};
 use crate::problem::aggregates::{self, DEPENDENT, NONE, POWER_STEPS, SAFETY};
@@ -11,33 +11,51 @@ use sumsq_codegen::runtime::Pool;
 /// Rows of blocks that need no memory but the stack's.
 const MOST: usize = 16;
 
-/// Relative shift of the diagonal of a block before it is inverted.
-const SHIFT: f64 = 1e-12;
-
-/// A level. Rows of scalars that take no part are 0 in all of its matrices.
+/// A level. Rows of scalars that take no part are 0 in all of its matrices. A, P and the smoother are in the precision of PCG; what is made
+/// once per level and small (candidates, T, blocks while they are inverted) is in float64.
 #[derive(Default)]
-pub struct Level {
+pub struct Level<S> {
     /// A, all blocks of both triangles.
-    pub a: Blocks,
-    /// The inverse of every diagonal block of A.
-    pub inverse: Vec<f64>,
-    /// w = 4/(3 lambda), lambda the largest eigenvalue of D^-1 A, D these blocks.
+    pub a: Blocks<S>,
+    /// w D^-1, block by block, D the diagonal blocks of A and w = 4/(3 lambda), lambda a bound or estimate of the largest eigenvalue of D^-1 A.
+    pub smoother: Vec<S>,
+    /// w.
     pub weight: f64,
     /// Near-null candidates: per scalar a number for each.
     pub candidates: Vec<f64>,
     /// The way to the next level.
     pub shape: Option<Shape>,
     /// P.
-    pub p: Blocks,
+    pub p: Blocks<S>,
     /// A P.
-    ap: Blocks,
+    ap: Blocks<S>,
+    /// T, a block for every member of every aggregate.
+    t: Vec<S>,
+    /// Which elements are strongly coupled, as aggregates were last formed.
+    strong: Lists,
+}
+
+/// A list for every element: where they begin, and all of them.
+#[derive(Clone, PartialEq, Eq, Default)]
+struct Lists {
+    starts: Vec<usize>,
+    all: Vec<u32>,
+}
+
+/// News of A since the last time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    /// Everything.
+    Everything,
+    /// The diagonal.
+    Diagonal,
 }
 
 /// Everything of a step to the next level that does not depend on numbers, once the aggregates are known.
-#[derive(Clone)]
 pub struct Shape {
-    /// The aggregate of every element.
+    /// The aggregate of every element, and its place among the members of all.
     own: Vec<u32>,
+    place: Vec<u32>,
     /// Elements of every aggregate: where they begin, and the lists.
     starts: Vec<usize>,
     members: Vec<u32>,
@@ -51,9 +69,9 @@ pub struct Shape {
     pub columns: Arc<ByColumns>,
 }
 
-impl Level {
+impl<S: Number> Level<S> {
     /// A level without numbers.
-    pub fn planned(pattern: Arc<Pattern>, block: usize) -> Level {
+    pub fn planned(pattern: Arc<Pattern>, block: usize) -> Level<S> {
         let a = Blocks { pattern, height: block, width: block, values: vec![] };
         Level { a, ..Level::default() }
     }
@@ -61,13 +79,14 @@ impl Level {
     /// Makes the shape of the step to the next level as it is where all that is coupled is strongly so; the next one's pattern.
     pub fn plan(&mut self) -> Option<Arc<Pattern>> {
         let a = &self.a.pattern;
-        let (mut starts, mut neighbours) = (vec![0], vec![]);
+        let (mut starts, mut all) = (vec![0], vec![]);
         for e in 0..a.rows() {
-            neighbours.extend(a.row(e).iter().filter(|f| **f as usize != e));
-            starts.push(neighbours.len());
+            all.extend(a.row(e).iter().filter(|f| **f as usize != e));
+            starts.push(all.len());
         }
-        let (own, count) = aggregates::aggregates(&starts, &neighbours);
+        let (own, count) = aggregates::aggregates(&starts, &all);
         self.shape = (count > 0).then(|| Shape::new(a, own, count));
+        self.strong = Lists { starts, all };
         self.shape.as_ref().map(|s| s.next.clone())
     }
 
@@ -86,192 +105,235 @@ impl Level {
         self.shape.as_ref().map(|s| &*s.columns)
     }
 
-    /// Makes the smoother, of new numbers for A.
-    pub fn renew(&mut self, pool: &Pool) {
+    /// Makes the smoother, of new numbers for A: with this bound of lambda, or with what the power method finds.
+    pub fn renew(&mut self, pool: &Pool, bound: Option<f64>) {
         let block = self.block();
-        self.inverse.resize(self.elements() * block * block, 0.0);
+        self.smoother.resize(self.elements() * block * block, S::default());
         let a = &self.a;
-        each(pool, &mut self.inverse, block * block, |e, inverse| {
-            let own = a.pattern.place(e, e as u32).map(|place| a.block(place));
-            inverse.fill(0.0);
-            own.into_iter().for_each(|own| invert(own, block, inverse));
+        each(pool, &mut self.smoother, block * block, |e, inverse| {
+            inverse.fill(S::default());
+            if let Some(place) = a.pattern.place(e, e as u32) {
+                invert(a.block(place), block, inverse);
+            }
         });
-        self.weight = 4.0 / (3.0 * self.largest_eigenvalue(pool));
+        self.weight = 4.0 / (3.0 * bound.unwrap_or_else(|| self.largest_eigenvalue(pool)));
+        let weight = S::nearest(self.weight);
+        each(pool, &mut self.smoother, block * block, |_, of| of.iter_mut().for_each(|v| *v = weight * *v));
     }
 
     /// Makes P, and A and the candidates of the next level, if any elements form aggregates: couplings below `threshold` are none. What is
-    /// below `noise` of an aggregate's diagonal is rounding: its row becomes 0. Tells whether there is a next level.
-    pub fn coarsen(&mut self, pool: &Pool, threshold: f64, noise: f64, next: &mut Level) -> bool {
-        let Some(shape) = self.shaped(threshold) else { return false };
-        let (t, candidates) = self.tentative(pool, &shape);
-        self.smooth(pool, &shape, &t);
+    /// below `noise` of an aggregate's diagonal is rounding: its row becomes 0. Where only the diagonal of A is new, aggregates and T stay.
+    /// Tells whether there is a next level.
+    pub fn coarsen(
+        &mut self,
+        pool: &Pool,
+        news: News,
+        threshold: f64,
+        noise: f64,
+        next: &mut Level<S>,
+    ) -> bool {
+        if news == News::Everything {
+            self.aggregate(pool, threshold);
+        }
+        let Some(shape) = self.shape.take() else { return false };
+        if news == News::Everything {
+            next.candidates = self.tentative(pool, &shape);
+        }
+        self.smooth(pool, &shape);
         self.ap.multiply(pool, &self.a, &self.p, shape.ap.clone());
-        next.a.multiply_transposed(pool, (&self.p, &shape.columns), &self.ap, shape.next.clone());
-        next.candidates = candidates;
+        next.a.multiply_to_symmetric(pool, (&self.p, &shape.columns), &self.ap, shape.next.clone());
         self.silence(pool, &shape, noise, &mut next.a);
         self.shape = Some(shape);
         true
     }
 
-    /// The shape of the step, the old one if the aggregates are still the same.
-    fn shaped(&mut self, threshold: f64) -> Option<Shape> {
-        let (starts, neighbours) = self.strong(threshold);
-        let (own, count) = aggregates::aggregates(&starts, &neighbours);
-        if count == 0 {
-            self.shape = None;
-            return None;
+    /// Forms aggregates, unless the same elements are strongly coupled as before.
+    fn aggregate(&mut self, pool: &Pool, threshold: f64) {
+        let strong = self.strong(pool, threshold);
+        let stays = |old: &Shape| strong == self.strong && Arc::ptr_eq(&old.a, &self.a.pattern);
+        if self.shape.as_ref().is_some_and(stays) {
+            return;
         }
-        let old = self.shape.take();
-        let same = |old: &Shape| old.own == own && Arc::ptr_eq(&old.a, &self.a.pattern);
-        Some(old.filter(same).unwrap_or_else(|| Shape::new(&self.a.pattern, own, count)))
+        let (own, count) = aggregates::aggregates(&strong.starts, &strong.all);
+        self.shape = (count > 0).then(|| Shape::new(&self.a.pattern, own, count));
+        self.strong = strong;
     }
 
-    /// The elements that every element is strongly coupled with: where their lists begin, and the lists, ascending.
-    fn strong(&self, threshold: f64) -> (Vec<usize>, Vec<u32>) {
-        let norm = |block: &[f64]| block.iter().map(|v| v * v).sum::<f64>();
-        let a = &self.a;
-        let others = |e: usize| a.row(e).filter(move |(f, _)| *f as usize != e).map(|(_, block)| norm(block));
-        let largest: Vec<f64> = (0..self.elements()).map(|e| others(e).fold(0.0, f64::max)).collect();
-        let (mut starts, mut neighbours) = (vec![0], vec![]);
-        for e in 0..self.elements() {
-            for (f, block) in a.row(e).filter(|(f, _)| *f as usize != e) {
-                let norm = norm(block);
-                // Squares of norms.
-                if norm > 0.0 && norm >= threshold.powi(2) * (largest[e] * largest[f as usize]).sqrt() {
-                    neighbours.push(f);
-                }
+    /// The elements that every element is strongly coupled with, ascending.
+    fn strong(&self, pool: &Pool, threshold: f64) -> Lists {
+        let (a, threshold) = (&self.a, threshold.powi(2));
+        // Squares of Frobenius norms, 0 of an element's own block; and the largest of every element.
+        let mut norms = vec![0.0; a.pattern.columns.len()];
+        each_ragged(pool, &mut norms, &a.pattern.starts, 1, |e, norms| {
+            for ((_, block), norm) in a.row(e).zip(norms).filter(|((f, _), _)| *f as usize != e) {
+                *norm = square(block);
             }
-            starts.push(neighbours.len());
+        });
+        let own = |e: usize| a.pattern.starts[e]..a.pattern.starts[e + 1];
+        let mut largest = vec![0.0; self.elements()];
+        each(pool, &mut largest, 1, |e, largest| {
+            largest[0] = norms[own(e)].iter().copied().fold(0.0, f64::max);
+        });
+        let mut strong = Lists { starts: Vec::with_capacity(self.elements() + 1), all: vec![] };
+        strong.starts.push(0);
+        for e in 0..self.elements() {
+            let of = a.pattern.row(e).iter().zip(&norms[own(e)]);
+            let is_strong = |f: u32, norm: f64| {
+                norm > 0.0 && norm >= threshold * (largest[e] * largest[f as usize]).sqrt()
+            };
+            strong.all.extend(of.filter(|(f, norm)| is_strong(**f, **norm)).map(|(f, _)| *f));
+            strong.starts.push(strong.all.len());
         }
-        (starts, neighbours)
+        strong
     }
 
-    /// T, a block for every member of every aggregate, and what it leaves of the candidates: Gram and Schmidt, twice.
-    fn tentative(&self, pool: &Pool, shape: &Shape) -> (Vec<f64>, Vec<f64>) {
+    /// Makes T; returns what it leaves of the candidates: Gram and Schmidt, twice.
+    fn tentative(&mut self, pool: &Pool, shape: &Shape) -> Vec<f64> {
         let block = self.block();
         let k = self.candidates.len() / (self.elements() * block);
-        let mut t = vec![0.0; shape.members.len() * block * k];
+        let candidates = &self.candidates;
         let rows_of = |aggregate: usize| {
             let members = &shape.members[shape.starts[aggregate]..shape.starts[aggregate + 1]];
             members.iter().flat_map(move |&e| e as usize * block..(e as usize + 1) * block)
         };
-        each_ragged(pool, &mut t, &shape.starts, block * k, |aggregate, t| {
+        let mut exact = vec![0.0; shape.members.len() * block * k];
+        each_ragged(pool, &mut exact, &shape.starts, block * k, |aggregate, t| {
             let rows = rows_of(aggregate);
-            rows.zip(t.chunks_mut(k)).for_each(|(i, t)| t.copy_from_slice(&self.candidates[i * k..][..k]));
+            rows.zip(t.chunks_mut(k)).for_each(|(i, t)| t.copy_from_slice(&candidates[i * k..][..k]));
             orthonormalise(t, k);
         });
         let mut left = vec![0.0; (shape.starts.len() - 1) * k * k];
         each(pool, &mut left, k * k, |aggregate, left| {
-            let own = &t[shape.starts[aggregate] * block * k..shape.starts[aggregate + 1] * block * k];
+            let own = &exact[shape.starts[aggregate] * block * k..shape.starts[aggregate + 1] * block * k];
             for (i, t) in rows_of(aggregate).zip(own.chunks(k)) {
-                let candidates = &self.candidates[i * k..][..k];
+                let candidates = &candidates[i * k..][..k];
                 for (a, t) in t.iter().enumerate() {
                     (a..k).for_each(|j| left[a * k + j] += t * candidates[j]);
                 }
             }
         });
-        (t, left)
+        self.t.resize(exact.len(), S::default());
+        each(pool, &mut self.t, block * k, |n, t| {
+            t.iter_mut().zip(&exact[n * block * k..]).for_each(|(t, exact)| *t = S::nearest(*exact));
+        });
+        left
     }
 
     /// P = (I - w D^-1 A) T.
-    fn smooth(&mut self, pool: &Pool, shape: &Shape, t: &[f64]) {
+    fn smooth(&mut self, pool: &Pool, shape: &Shape) {
         let block = self.block();
-        let k = t.len() / (shape.members.len() * block);
-        let mut at = vec![usize::MAX; self.elements()];
-        shape.members.iter().enumerate().for_each(|(n, &e)| at[e as usize] = n * block * k);
-        let of = |e: usize| (at[e] != usize::MAX).then(|| (shape.own[e], &t[at[e]..at[e] + block * k]));
-        self.p.clear(shape.p.clone(), block, k);
-        let (a, inverse, weight) = (&self.a, &self.inverse, self.weight);
+        let k = self.t.len() / (shape.members.len() * block);
+        let of = |e: usize| {
+            let (aggregate, place) = (shape.own[e], shape.place[e] as usize * block * k);
+            (aggregate != NONE).then(|| (aggregate, &self.t[place..place + block * k]))
+        };
+        self.p.reshape(shape.p.clone(), block, k);
+        let (a, smoother) = (&self.a, &self.smoother);
         each_ragged(pool, &mut self.p.values, &shape.p.starts, block * k, |e, out| {
+            let (mut small, mut large) = ([S::default(); 4 * MOST * MOST], vec![]);
+            let at = match small.get_mut(..out.len()) {
+                Some(at) => at,
+                None => {
+                    large.resize(out.len(), S::default());
+                    &mut large[..]
+                }
+            };
             let columns = shape.p.row(e);
             let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate) * block * k;
             for (f, a) in a.row(e) {
                 if let Some((aggregate, t)) = of(f as usize) {
-                    add_blocks(a, t, k, &mut out[place(aggregate)..][..block * k]);
+                    add_blocks(a, t, k, &mut at[place(aggregate)..][..block * k]);
                 }
             }
-            let inverse = &inverse[e * block * block..][..block * block];
-            for out in out.chunks_mut(block * k) {
-                let (mut small, mut large) = ([0.0; MOST * MOST], vec![]);
-                let at = match small.get_mut(..block * k) {
-                    Some(at) => at,
-                    None => {
-                        large.resize(block * k, 0.0);
-                        &mut large[..]
-                    }
-                };
-                at.iter_mut().zip(&mut *out).for_each(|(at, out)| *at = -weight * std::mem::take(out));
-                add_blocks(inverse, at, k, out);
+            at.iter_mut().for_each(|v| *v = S::default() - *v);
+            out.fill(S::default());
+            let smoother = &smoother[e * block * block..][..block * block];
+            for (at, out) in at.chunks(block * k).zip(out.chunks_mut(block * k)) {
+                add_blocks(smoother, at, k, out);
             }
             if let Some((aggregate, t)) = of(e) {
-                out[place(aggregate)..].iter_mut().zip(t).for_each(|(out, t)| *out += t);
+                out[place(aggregate)..].iter_mut().zip(t).for_each(|(out, t)| *out += *t);
             }
         });
     }
 
     /// Makes rows and columns 0 whose diagonal entry in `next` is not above what rounding leaves of 0.
-    fn silence(&self, pool: &Pool, shape: &Shape, noise: f64, next: &mut Blocks) {
+    fn silence(&self, pool: &Pool, shape: &Shape, noise: f64, next: &mut Blocks<S>) {
         let (block, k) = (self.block(), next.height);
-        let mut kept = vec![0.0; next.pattern.rows() * k];
+        let mut kept = vec![0.0f64; next.pattern.rows() * k];
         each(pool, &mut kept, k, |aggregate, kept| {
             for &(e, place) in shape.columns.of(aggregate) {
                 let Some(own) = self.a.pattern.place(e as usize, e) else { continue };
                 for (c, p) in self.p.block(place as usize).chunks(k).enumerate() {
-                    let diagonal = self.a.block(own)[c * block + c];
-                    kept.iter_mut().zip(p).for_each(|(kept, p)| *kept += p * p * diagonal);
+                    let diagonal: f64 = self.a.block(own)[c * block + c].into();
+                    kept.iter_mut().zip(p).for_each(|(kept, &p)| *kept += p.into() * p.into() * diagonal);
                 }
             }
             let own = next.pattern.place(aggregate, aggregate as u32).map(|place| next.block(place));
             for (i, kept) in kept.iter_mut().enumerate() {
-                let diagonal = own.map_or(0.0, |own| own[i * k + i]);
+                let diagonal: f64 = own.map_or(0.0, |own| own[i * k + i].into());
                 *kept = f64::from(u8::from(diagonal > noise * *kept));
             }
         });
+        if kept.iter().all(|on| *on != 0.0) {
+            return;
+        }
         let Blocks { pattern, values, .. } = next;
         each_ragged(pool, values, &pattern.starts, k * k, |i, row| {
             for (&j, block) in pattern.row(i).iter().zip(row.chunks_mut(k * k)) {
                 let on = |a: usize, b: usize| kept[i * k + a] * kept[j as usize * k + b] != 0.0;
-                block.iter_mut().enumerate().filter(|(n, _)| !on(n / k, n % k)).for_each(|(_, v)| *v = 0.0);
+                let off = block.iter_mut().enumerate().filter(|(n, _)| !on(n / k, n % k));
+                off.for_each(|(_, v)| *v = S::default());
             }
         });
     }
 
-    /// The largest eigenvalue of D^-1 A, a little more than the power method finds.
+    /// The largest eigenvalue of D^-1 A, a little more than the power method finds; the smoother is D^-1 still.
     fn largest_eigenvalue(&self, pool: &Pool) -> f64 {
         let n = self.elements() * self.block();
-        let mut v: Vec<f64> = (0..n).map(aggregates::start).collect();
-        let (mut av, mut largest) = (vec![0.0; n], 1.0);
+        let mut v: Vec<S> = (0..n).map(|i| S::nearest(aggregates::start(i))).collect();
+        let (mut av, mut largest) = (vec![S::default(); n], 1.0);
         for _ in 0..POWER_STEPS {
             self.a.apply(pool, &v, &mut av);
-            apply_inverse(pool, &self.inverse, self.block(), 1.0, &av, &mut v);
+            apply_inverse(pool, &self.smoother, self.block(), &av, &mut v);
             // Behind the first step v^T D v = 1.
-            largest = sum(pool, n, |i| v[i] * av[i]).sqrt();
+            largest = sum(pool, n, |i| v[i].into() * av[i].into()).sqrt();
             if largest.is_nan() || largest <= 0.0 {
                 return 1.0;
             }
-            let scale = 1.0 / largest;
-            each(pool, &mut v, 1, |_, v| v[0] *= scale);
+            let scale = S::nearest(1.0 / largest);
+            each(pool, &mut v, 1, |_, v| v[0] = scale * v[0]);
         }
         SAFETY * largest
     }
 
-    /// Bytes of its numbers and lists, with so many candidates, and with `rounded` copies.
-    pub fn bytes(&self, candidates: usize, rounded: bool) -> usize {
-        let (block, elements) = (self.block(), self.elements());
+    /// Bytes of its numbers and lists, with so many candidates.
+    pub fn bytes(&self, candidates: usize) -> usize {
+        let (block, elements, number) = (self.block(), self.elements(), size_of::<S>());
         let lists = |p: &Pattern| p.starts.len() * size_of::<usize>() + p.columns.len() * size_of::<u32>();
         let a = &self.a.pattern;
-        let number = size_of::<f64>() + if rounded { size_of::<f32>() } else { 0 };
         let blocks = (a.columns.len() + elements) * block * block * number;
         let shape = self.shape.as_ref().map_or(0, |s| {
             let own =
-                (s.own.len() + s.members.len()) * size_of::<u32>() + s.starts.len() * size_of::<usize>();
+                (2 * s.own.len() + s.members.len()) * size_of::<u32>() + s.starts.len() * size_of::<usize>();
             let columns = s.columns.blocks.len() * 2 * size_of::<u32>();
-            let products =
-                (s.p.columns.len() * number + s.ap.columns.len() * size_of::<f64>()) * block * candidates;
-            own + columns + products + lists(&s.p) + lists(&s.ap)
+            let products = (s.p.columns.len() + s.ap.columns.len() + s.members.len()) * block * candidates;
+            own + columns + products * number + lists(&s.p) + lists(&s.ap) + lists(a)
         });
         blocks + elements * block * candidates * size_of::<f64>() + lists(a) + shape
     }
+}
+
+/// The square of a block's Frobenius norm.
+fn square<S: Number>(block: &[S]) -> f64 {
+    let (fours, rest) = block.as_chunks::<4>();
+    let mut sums = [0.0f64; 4];
+    for four in fours {
+        for (sum, &v) in sums.iter_mut().zip(four) {
+            *sum += v.into() * v.into();
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|&v| v.into() * v.into()).sum::<f64>()
 }
 
 impl Shape {
@@ -280,9 +342,10 @@ impl Shape {
         let mut starts = vec![0; count + 1];
         own.iter().filter(|o| **o != NONE).for_each(|&o| starts[o as usize + 1] += 1);
         (0..count).for_each(|i| starts[i + 1] += starts[i]);
-        let (mut next, mut members) = (starts.clone(), vec![0; taken]);
+        let (mut next, mut members, mut place) = (starts.clone(), vec![0; taken], vec![0; own.len()]);
         for (e, &o) in own.iter().enumerate().filter(|(_, o)| **o != NONE) {
             members[next[o as usize]] = e as u32;
+            place[e] = next[o as usize] as u32;
             next[o as usize] += 1;
         }
         let of = |e: usize| a.row(e).iter().map(|&f| own[f as usize]).filter(|o| *o != NONE).collect();
@@ -293,7 +356,7 @@ impl Shape {
             |i: usize| columns.of(i).iter().flat_map(|&(e, _)| ap.row(e as usize).iter().copied()).collect();
         let next = Arc::new(Pattern::new((0..count).map(row)));
         let (p, ap, columns) = (Arc::new(p), Arc::new(ap), Arc::new(columns));
-        Shape { own, starts, members, a: a.clone(), p, ap, next, columns }
+        Shape { own, place, starts, members, a: a.clone(), p, ap, next, columns }
     }
 }
 
@@ -316,7 +379,8 @@ fn orthonormalise(t: &mut [f64], k: usize) {
 
 /// Writes the inverse of a symmetric positive matrix by Cholesky, the diagonal shifted; rows whose diagonal is 0 are left alone. The inverse of
 /// the diagonal, where the matrix is not positive to rounding.
-pub fn invert(a: &[f64], n: usize, inverse: &mut [f64]) {
+pub fn invert<S: Number>(a: &[S], n: usize, inverse: &mut [S]) {
+    let a = |i: usize, j: usize| -> f64 { a[i * n + j].into() };
     let (mut small, mut large) = ([0.0; MOST * MOST], vec![]);
     let l = match small.get_mut(..n * n) {
         Some(l) => l,
@@ -334,21 +398,21 @@ pub fn invert(a: &[f64], n: usize, inverse: &mut [f64]) {
         }
     };
     let mut m = 0;
-    for i in (0..n).filter(|&i| a[i * n + i] > 0.0) {
+    for i in (0..n).filter(|&i| a(i, i) > 0.0) {
         rows[m] = i;
         m += 1;
     }
     let rows = &rows[..m];
     for j in 0..m {
         for i in j..m {
-            let entry = a[rows[i] * n + rows[j]] * if i == j { 1.0 + SHIFT } else { 1.0 };
+            let entry = a(rows[i], rows[j]) * if i == j { 1.0 + S::SHIFT } else { 1.0 };
             let rest = entry - (0..j).map(|s| l[i * m + s] * l[j * m + s]).sum::<f64>();
             if i > j {
                 l[i * m + j] = rest / l[j * m + j];
             } else if rest > 0.0 {
                 l[j * m + j] = rest.sqrt();
             } else {
-                rows.iter().for_each(|&i| inverse[i * n + i] = 1.0 / a[i * n + i]);
+                rows.iter().for_each(|&i| inverse[i * n + i] = S::nearest(1.0 / a(i, i)));
                 return;
             }
         }
@@ -364,7 +428,8 @@ pub fn invert(a: &[f64], n: usize, inverse: &mut [f64]) {
     }
     for (i, &row) in rows.iter().enumerate() {
         for (j, &column) in rows.iter().enumerate().take(i + 1) {
-            inverse[row * n + column] = (i..m).map(|s| l[s * m + i] * l[s * m + j]).sum();
+            let entry = (i..m).map(|s| l[s * m + i] * l[s * m + j]).sum();
+            inverse[row * n + column] = S::nearest(entry);
         }
     }
     // Symmetric to the last bit.

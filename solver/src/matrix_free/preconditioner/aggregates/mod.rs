@@ -9,18 +9,21 @@
 //! | file | holds |
 //! |---|---|
 //! | [`sources`] | where the entries of A come from, but for sizes |
+//! | [`numbers`] | the numbers of these entries, read from a plan's vectors |
 //! | [`finest`] | A and the candidates on level 0, of a plan's vectors |
 //! | [`level`] | a level, and the next one made of it |
 //! | [`hierarchy`] | all levels of a space |
 //! | [`cycle`] | what the coarser levels make of r |
 //! | [`blocks`], [`rows`] | sparse matrices of blocks; loops over rows on a pool |
 //!
-//! Every number is computed row by row in a fixed order: bits do not depend on the number of threads.
+//! Every number is computed row by row in a fixed order: bits do not depend on the number of threads. Matrices and vectors are in the precision of
+//! PCG.
 
 pub mod blocks;
 pub mod cycle;
 pub mod finest;
 pub mod hierarchy;
 pub mod level;
+pub mod numbers;
 pub mod rows;
 pub mod sources;

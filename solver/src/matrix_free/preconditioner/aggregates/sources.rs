@@ -1,6 +1,7 @@
 //! Sources of the entries of A between elements of a space, but for sizes.
 
 use crate::problem::aggregates::{self, Candidate};
+use crate::problem::grids;
 use serde::{Deserialize, Serialize};
 use sumsq_energy::derive::{Couplings, PairCoupling};
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
@@ -12,6 +13,8 @@ pub struct Sources {
     pub spread: Vec<bool>,
     /// Near-null candidates.
     pub candidates: Vec<Candidate>,
+    /// Elements that one row of J reads at most: a bound of the largest eigenvalue of D^-1 A on level 0, D the blocks of A by elements.
+    pub elements: usize,
     /// Elements are strongly coupled from here on.
     pub threshold: f64,
     /// The entries that stencils make: channel by channel of the space's couplings.
@@ -59,6 +62,7 @@ impl Sources {
         Some(Sources {
             spread: aggregates::spread_components(energy, space),
             candidates: aggregates::candidates(energy, space),
+            elements: grids::elements_of_a_row(energy),
             threshold: aggregates::threshold(energy, space),
             stencil,
             pairs: pairs.filter(|own| !own.entries.is_empty()).collect(),
