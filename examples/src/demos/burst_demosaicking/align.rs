@@ -2,11 +2,12 @@
 //! pixel.
 
 use super::homography::{Homography, moved};
+use super::sampling::Sampler;
 use super::synthetic::Burst;
 use crate::demos::DemoError;
 use crate::pyramid::Grey;
 use sumsq::codegen::runtime::{Buffer, BufferSpec};
-use sumsq::codegen::{Expr, Input, Pipeline, ScalarType::F32, ScalarType::I32, Source, Var};
+use sumsq::codegen::{Expr, Input, Pipeline, ScalarType::F32, Source, Var};
 use sumsq::energy::losses::LossKind;
 use sumsq::pipeline_energy::{Loss, PipelineEnergy, PipelineSolver};
 use sumsq::{CompileOptions, Precision, Report, SolveOptions};
@@ -45,7 +46,8 @@ fn pyramid(burst: &Burst, frame: usize) -> Vec<Grey> {
         let corners = [(0, 0), (1, 0), (0, 1), (1, 1)];
         corners.map(|(dx, dy)| burst.raw(frame, 2 * x + dx, 2 * y + dy)).iter().sum::<f32>() / 4.0
     };
-    let mut levels = vec![Grey::from_fn(width, height, mean)];
+    // Smoothed: between pixels what is sharp and what is noise would be blurred by sampling, and seem to fit better there.
+    let mut levels = vec![Grey::from_fn(width, height, mean).smooth()];
     while let Some(last) = levels.last().filter(|g| g.width.min(g.height) >= 2 * COARSEST) {
         levels.push(last.half());
     }
@@ -61,14 +63,9 @@ fn solver() -> Result<PipelineSolver, DemoError> {
     let other = p.input(Input::new("other", &[F32], 2));
     let (width, height) = (other.extent(0), other.extent(1));
     let [u, v] = moved(&|k| homography.of(k), [&x.expr(), &y.expr()], [&width, &height]);
-    let cell = |u: &Expr, extent: &Expr| u.floor().cast(I32).clamp(0, extent - 2);
-    let (left, top) = (cell(&u, &first.extent(0)), cell(&v, &first.extent(1)));
-    let (fx, fy) = (&u - left.cast(F32), &v - top.cast(F32));
-    let tap = |dx: i32, dy: i32| first.of((&left + dx, &top + dy));
-    let row = |dy: i32| tap(0, dy) + (tap(1, dy) - tap(0, dy)) * &fx;
-    let apart = row(0) + (row(1) - row(0)) * &fy - other.of((x, y));
-    let within = |u: &Expr, extent: &Expr| u.ge(0.0f32).and(u.le((extent - 1).cast(F32)));
-    let seen = within(&u, &width).and(within(&v, &height));
+    let extents = [first.extent(0), first.extent(1)];
+    let (sample, seen) = Sampler::Cubic.sample(&[u, v], [&extents[0], &extents[1]], |u, v| first.of((u, v)));
+    let apart = sample - other.of((x, y));
     p.define("apart", [x, y], Expr::select(seen, apart, Expr::constant(F32, 0.0)));
     let loss = Loss::Robust { kind: LossKind::Cauchy, scale: OUTLIER, second_order: false };
     let energy = PipelineEnergy::new(p).unknown("homography").residual_over(

@@ -1,6 +1,10 @@
 //! The energy of a burst: sum over frames i and pixels of (M H_i R - I_i)^2 + lambda |grad R|, with |.| rounded off near 0.
+//!
+//! R has twice the resolution of a frame, whose pixels are means over four of its own. At the resolution of a frame R could not tell what a
+//! pixel half a pixel further on sees: frames would disagree about details, and be moved to hide it.
 
 use super::homography::{Homography, moved};
+use super::sampling::Sampler;
 use super::synthetic::Burst;
 use crate::demos::DemoError;
 use sumsq::codegen::runtime::{Buffer, BufferSpec};
@@ -10,17 +14,40 @@ use sumsq::pipeline_energy::{Certificate, Course, Descent, Loss, PipelineEnergy,
 use sumsq::{CompileOptions, Control, Iteration, Precision, Report, SolveOptions};
 
 /// Weight of the prior's residuals. `cargo xtask bench burst` compares others on another burst than the demo's.
-pub const WEIGHT: f32 = 0.5;
+pub const WEIGHT: f32 = 1.0;
 /// The size of a difference from which the prior counts by its first power: lambda = 2 WEIGHT^2 SCALE.
 const SCALE: f64 = 0.002;
 
-/// A picture, plane after plane, and where the pixels of frames 1, 2... lie in it.
+/// A picture, and where the pixels of frames 1, 2... lie in it.
 #[derive(Clone, Debug)]
 pub struct Reconstruction {
-    /// As [`Burst::truth`].
+    /// Plane after plane, row by row: twice as wide and high as [`Burst::truth`].
     pub picture: Vec<f32>,
     /// As [`Burst::homographies`].
     pub homographies: Vec<Homography>,
+}
+
+impl Reconstruction {
+    /// A picture of the size of a frame, each pixel divided into four, and an alignment.
+    pub fn of(burst: &Burst, coarse: &[f32], homographies: Vec<Homography>) -> Reconstruction {
+        let mut picture = vec![0.0; 4 * coarse.len()];
+        for (row, values) in coarse.chunks(burst.width).zip(picture.chunks_mut(4 * burst.width)) {
+            for (x, value) in values.iter_mut().enumerate() {
+                *value = row[x % (2 * burst.width) / 2];
+            }
+        }
+        Reconstruction { picture, homographies }
+    }
+
+    /// The picture in the size of a frame: means over four pixels.
+    pub fn coarse(&self, burst: &Burst) -> Vec<f32> {
+        let (width, finer) = (burst.width, 2 * burst.width);
+        let rows = self.picture.chunks(2 * finer);
+        let mean = |rows: &[f32], x: usize| {
+            [0, 1, finer, finer + 1].iter().map(|i| rows[2 * x + i]).sum::<f32>() / 4.0
+        };
+        rows.flat_map(|rows| (0..width).map(move |x| mean(rows, x))).collect()
+    }
 }
 
 /// The energy with a prior of this weight, over unknown `picture` (x, y, channel) and `homography` (number, frame).
@@ -32,24 +59,23 @@ pub fn energy(weight: f32) -> PipelineEnergy {
     let first = p.input(Input::strided("first", &[F32], 2));
     let frames = p.input(Input::strided("frames", &[F32], 3));
     let (width, height) = (first.extent(0), first.extent(1));
+    let finer = [&width * 2, &height * 2];
     // The sensor's pattern: red at (0, 0), blue at (1, 1), green between.
     let channel = p.define("channel", [x, y], x % 2 + y % 2);
-    p.define("of_first", [x, y], picture.of((x, y, channel.of((x, y)))) - first.of((x, y)));
+    // The middle of a pixel of a frame, in pixels of the picture.
+    let finer_place = |u: Expr| u * 2.0 + 0.5;
+    let sample = |place: &[Expr; 2]| {
+        Sampler::Mean.sample(place, [&finer[0], &finer[1]], |u, v| picture.of((u, v, channel.of((x, y)))))
+    };
+    let zero = Expr::constant(F32, 0.0);
+    let apart = |(value, seen): (Expr, Expr), of: Expr| Expr::select(seen, value - of, zero.clone());
 
-    let [u, v] = moved(&|k| homography.of((k, n)), [&x.expr(), &y.expr()], [&width, &height]);
-    let place = p.define_tuple("place", [x, y, n], vec![u, v]);
-    let at = [x.expr(), y.expr(), n.expr()];
-    let (u, v) = (place.at(&at, 0), place.at(&at, 1));
-    let cell = |u: &Expr, extent: &Expr| u.floor().cast(sumsq::codegen::ScalarType::I32).clamp(0, extent - 2);
-    let (left, top) = (cell(&u, &width), cell(&v, &height));
-    let (fx, fy) = (&u - left.cast(F32), &v - top.cast(F32));
-    let tap = |dx: i32, dy: i32| picture.of((&left + dx, &top + dy, channel.of((x, y))));
-    let row = |dy: i32| tap(0, dy) + (tap(1, dy) - tap(0, dy)) * &fx;
-    let sample = row(0) + (row(1) - row(0)) * &fy;
-    let within = |u: &Expr, extent: &Expr| u.ge(0.0f32).and(u.le((extent - 1).cast(F32)));
-    let seen = within(&u, &width).and(within(&v, &height));
-    let apart = sample - frames.of((x, y, n));
-    p.define("of_others", [x, y, n], Expr::select(seen, apart, Expr::constant(F32, 0.0)));
+    let here = [x, y].map(|v| finer_place(v.expr().cast(F32)));
+    p.define("of_first", [x, y], apart(sample(&here), first.of((x, y))));
+    let there = moved(&|k| homography.of((k, n)), [&x.expr(), &y.expr()], [&width, &height]);
+    let place = p.define_tuple("place", [x, y, n], there.map(finer_place).to_vec());
+    let there = [0, 1].map(|d| place.at(&[x, y, n].map(Expr::from), d));
+    p.define("of_others", [x, y, n], apart(sample(&there), frames.of((x, y, n))));
 
     let [across, down, _] = <[_; 3]>::try_from(picture.domain()).unwrap_or_default();
     let near = p.func(boundary::repeat_edge("near", &picture, &[across, down, None]));
@@ -58,14 +84,16 @@ pub fn energy(weight: f32) -> PipelineEnergy {
 
     let extents = |e: [Expr; 3]| e.map(|e| (Expr::from(0), e));
     let others = extents([width.clone(), height.clone(), frames.extent(2)]);
-    let pixels = extents([width, height, Expr::from(3)]);
+    let pixels = [(Expr::from(0), width), (Expr::from(0), height)];
+    let [across, down] = finer;
+    let finer = extents([across, down, Expr::from(3)]);
     let prior = Loss::Robust { kind: LossKind::Huber, scale: f64::from(weight) * SCALE, second_order: false };
     PipelineEnergy::new(p)
         .unknown("picture")
         .unknown("homography")
-        .residual_over("of_first", &pixels[..2], Loss::Squares)
+        .residual_over("of_first", &pixels, Loss::Squares)
         .residual_over("of_others", &others, Loss::Squares)
-        .residual_over("prior", &pixels, prior)
+        .residual_over("prior", &finer, prior)
 }
 
 /// The buffers of a burst and a reconstruction, by name.
@@ -89,7 +117,7 @@ impl Buffers {
         let (first, rest) = burst.frames.split_at(burst.width * burst.height);
         let numbers: Vec<f32> = start.homographies.iter().flat_map(|h| h.0.map(|a| a as f32)).collect();
         Ok(Buffers {
-            picture: new(&[width, height, 3], &start.picture)?,
+            picture: new(&[2 * width, 2 * height, 3], &start.picture)?,
             homography: new(&[8, others], &numbers)?,
             first: new(&[width, height], first)?,
             frames: new(&[width, height, others], rest)?,
@@ -114,13 +142,13 @@ impl Buffers {
 fn estimates(burst: &Burst) -> [(&'static str, Vec<i32>); 7] {
     let (width, height, others) = (burst.width as i32, burst.height as i32, burst.homographies.len() as i32);
     [
-        ("picture", vec![width, height, 3]),
+        ("picture", vec![2 * width, 2 * height, 3]),
         ("homography", vec![8, others]),
         ("first", vec![width, height]),
         ("frames", vec![width, height, others]),
         ("of_first", vec![width, height]),
         ("of_others", vec![width, height, others]),
-        ("prior", vec![width, height, 3]),
+        ("prior", vec![2 * width, 2 * height, 3]),
     ]
 }
 
@@ -171,6 +199,7 @@ pub fn reconstruct_by_adam(
 /// The derivatives of the energy beside finite differences, a little away from what is true of `burst`.
 pub fn certified(burst: &Burst) -> Result<Certificate, DemoError> {
     let homographies = burst.homographies.iter().map(|h| Homography(h.0.map(|a| a + 0.1))).collect();
-    let buffers = Buffers::new(burst, &Reconstruction { picture: burst.demosaicked(0), homographies })?;
+    let start = Reconstruction::of(burst, &burst.demosaicked(0), homographies);
+    let buffers = Buffers::new(burst, &start)?;
     Ok(energy(WEIGHT).check(&buffers.named(), &[], None)?)
 }

@@ -9,6 +9,7 @@
 mod align;
 mod energy;
 mod homography;
+mod sampling;
 mod synthetic;
 
 use super::DemoError;
@@ -30,17 +31,19 @@ pub use synthetic::Burst;
 pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let burst = Burst::of_seeding()?;
     let aligned = align(&burst, &mut |label, report| run.reported(label, report))?;
-    let start = Reconstruction { picture: burst.demosaicked(0), homographies: aligned.clone() };
+    let single = burst.demosaicked(0);
+    let start = Reconstruction::of(&burst, &single, aligned.clone());
     let mut observe = |step: &Iteration| run.observe("reconstruct", step);
     let (end, report) = reconstruct(&burst, &start, WEIGHT, &solve_options(), &mut observe)?;
     run.reported("reconstruct", report);
     let ahd = by_ahd(&burst)?;
     let unit = "of 1, root mean square";
-    let result = burst.error(&end.picture);
+    let picture = end.coarse(&burst);
+    let result = burst.error(&picture);
     run.measure(
         "error of the picture: one frame, bilinear, and the burst",
         unit,
-        burst.error(&start.picture),
+        burst.error(&single),
         result,
     );
     run.measure("error of the picture: one frame, by AHD, and the burst", unit, burst.error(&ahd), result);
@@ -57,7 +60,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
         burst.corners(&aligned),
         burst.corners(&end.homographies),
     );
-    run.picture("", &panel(&burst, [&start.picture, &ahd, &end.picture])?)?;
+    run.picture("", &panel(&burst, [&single, &ahd, &picture])?)?;
     run.plot()
 }
 
