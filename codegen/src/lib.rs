@@ -20,7 +20,6 @@
 //! | `backend` | a lowered function to machine code |
 //! | `compile` | binding of buffers; object files with a C header |
 //! | `program` | control flow as data over compiled pipelines |
-//! | `ptxas` | figures and machine code of generated kernels, by tools that need not be there |
 //!
 //! The oracles that tests compare with are in a crate of their own, `codegen-testing`.
 

@@ -2,6 +2,7 @@
 //! multiprocessor, and may not change unseen: `SUMSQ_UPDATE=1` rewrites it.
 
 use std::sync::Mutex;
+use sumsq::codegen::compile::gated;
 use sumsq::ptxas::{Usage, assemble};
 use sumsq::{Backend, CompileOptions, Precision, SolveOptions, Solver};
 use sumsq_libcuda::{Control, preload};
@@ -130,4 +131,18 @@ fn kernels_assemble_and_take_what_the_page_says() {
     let differs = was.lines().zip(page.lines()).find(|(was, is)| was != is);
     assert!(was == page, "docs/kernels.md differs, {differs:?}: SUMSQ_UPDATE=1 rewrites it");
     assert!(spilling.is_empty(), "sweeps of PCG spill: {spilling:?}");
+}
+
+#[test]
+fn gates_assemble() {
+    for sm in [75, 80, 90, 100] {
+        let options = CompileOptions { capability: Some(sm), ..CompileOptions::default() };
+        for (name, text) in sumsq::ptx(&example_energy("laplacian"), &options).unwrap() {
+            let count = |text: &str| assemble(text, sm).unwrap_or_else(|e| panic!("{name}: {e}")).len();
+            assert_eq!(count(&gated(&text)), count(&text), "{name}");
+        }
+    }
+    // A kernel without parameters has one then.
+    let plain = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n";
+    assert!(assemble(&gated(plain), 75).is_ok());
 }

@@ -5,7 +5,6 @@ use crate::machine::Machine;
 use std::slice;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step, Table, Value};
-use sumsq_codegen::ptxas::assemble;
 use sumsq_codegen::runtime::cuda::Device;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, ScalarType, Schedule, Tail, Target, Var};
@@ -223,16 +222,4 @@ fn any_call_of_a_loop_may_fail() {
         assert!(n > 60, "{by:?}: {n}");
         assert!(solve().unwrap() == good);
     }
-}
-
-#[test]
-fn gates_assemble() {
-    let ptx = sumsq_codegen::compile::gated(step(75).unwrap().ptx().unwrap_or_default());
-    for sm in [75, 80, 90, 100] {
-        let kernels: Vec<String> = assemble(&ptx, sm).unwrap().into_iter().map(|u| u.kernel).collect();
-        assert_eq!(kernels.len(), 2, "{kernels:?}");
-    }
-    // A kernel without parameters has one then.
-    let plain = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n";
-    assert!(assemble(&sumsq_codegen::compile::gated(plain), 75).is_ok());
 }

@@ -60,7 +60,7 @@ impl<S: Number> Hierarchy<S> {
             levels.push(level);
         }
         let fine = [vec![S::default(); n], vec![S::default(); n]];
-        let numbers = Numbers::new(&sources, &finest);
+        let numbers = Numbers::new(&sources, finest.elements(), finest.pair_numbers());
         let mut of = Hierarchy { sources, finest, numbers, levels, inverse: None, fine, vectors: vec![] };
         of.make_vectors();
         of

@@ -1,7 +1,6 @@
 //! The numbers of level 0 as generated code leaves them, in the memory of a hierarchy.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::Number;
-use crate::matrix_free::preconditioner::aggregates::finest::Finest;
 use crate::matrix_free::preconditioner::aggregates::level::News;
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::skeleton::packed;
@@ -48,9 +47,9 @@ pub struct Numbers<S> {
 }
 
 impl<S: Number> Numbers<S> {
-    /// Room for those of a space.
-    pub fn new(sources: &Sources, finest: &Finest) -> Numbers<S> {
-        let (n, c) = (finest.elements(), sources.components());
+    /// Room for those of a space of so many elements, with so many couplings of every graph of the sources.
+    pub fn new(sources: &Sources, n: usize, pairs: impl Iterator<Item = usize>) -> Numbers<S> {
+        let c = sources.components();
         let given = sources.candidates.iter().map(|of| match of {
             Candidate::Given { count, .. } => *count,
             Candidate::Constant(_) | Candidate::Turn(..) => 0,
@@ -63,7 +62,7 @@ impl<S: Number> Numbers<S> {
             active: vec![0; n],
             damping: zeros(c),
             stencil: zeros(sources.stencil.len()),
-            pairs: finest.pair_numbers().map(|n| vec![S::default(); n]).collect(),
+            pairs: pairs.map(|n| vec![S::default(); n]).collect(),
             x: vec![0.0; n * c],
             given: vec![0.0; n * given.sum::<usize>()],
         }
