@@ -54,8 +54,8 @@ impl Case {
         let width = self.width(e);
         match op {
             Op::Gone => {
-                let bounds = everything().bounds;
-                vec![Reads { bounds, ..Reads::default() }; width]
+                let bounds = |r: &Reads| Reads { bounds: r.bounds, ..Reads::default() };
+                parts[0].iter().map(bounds).collect()
             }
             Op::Vector => parts.concat(),
             Op::Channel(c) => vec![parts[0][*c].clone()],

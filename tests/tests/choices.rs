@@ -121,6 +121,28 @@ fn mesh() {
     all_combinations(&bind(text, &arrays), 120);
 }
 
+/// Hyperedges whose stored partials nothing but the gathers reads, through the hyperedges' numbers.
+#[test]
+fn gathers_alone_read_by_number() {
+    let (n, edges) = (19, 60);
+    let mut random = Random::new(26);
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float2, {N}, 0)
+        local G = Graph("G", 1, "a", {N}, 2, "b", {N}, 3)
+        Residual{name="edge", X(G.a, 0) * X(G.b) - 0.7, 0.3 * X(G.a)}
+    "#;
+    let ends = |random: &mut Random, name| indices(name, 1, random.below(n, edges));
+    let x = doubles("X", &[n, 2], random.numbers(2 * n));
+    let problem = bind(text, &[x, ends(&mut random, "G.a"), ends(&mut random, "G.b")]);
+    let expected = by_cholesky(&problem);
+    for indirect in [&["G.a"][..], &["G.a", "G.b"]] {
+        let stored = Overrides::default().with("J edge".into(), Value::Root);
+        let entries = |given: Overrides, at: &&str| given.with(format!("entries {at}"), Value::Indirect);
+        certify(&problem, &indirect.iter().fold(stored, entries), expected);
+    }
+}
+
 /// A computed array.
 #[test]
 fn computed_arrays() {

@@ -1,6 +1,7 @@
 //! Multigrid against the sparse matrices of the assembled path: A on every level, steps, numbers of PCG iterations.
 
 use sumsq::assembled::{Explicit, Jacobian, LinearSolver, Multigrid};
+use sumsq::codegen::Target;
 use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
 use sumsq::{
@@ -105,6 +106,24 @@ fn every_level_is_the_product_of_sparse_matrices() {
         }
         assert!(levels >= 2, "{name}: {levels} levels");
     }
+}
+
+/// Sweep A computes p in whole vectors around the domain, more than half of them further out than the ways of the next level lead.
+#[test]
+fn corrections_are_read_as_far_out_as_p_is_computed() {
+    let (w, h) = (16, 3);
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        Energy(X(0,0) - X(5,0) - 0.3, X(0,0) - X(0,1), 0.1 * X(0,0))
+    "#;
+    let mut random = Random::new(27);
+    let (energy, data) = bind(text, &[doubles("X", &[h, w], random.numbers(w * h))]);
+    let target = Target::host().with_lanes(4);
+    let solver = Solver::compile_for(energy, &compiled(Precision::F64, 1), target).unwrap();
+    let mut problem = solver.plan(&data).unwrap();
+    let (x, v) = (data.x(), random.numbers(w * h));
+    assert!(problem.certify(&data, &x, &v).unwrap().passed());
 }
 
 #[test]

@@ -29,8 +29,10 @@ fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Seeds of cases that once came out otherwise: points on the cut of `atan2`, and what they decide; the last, slopes whose terms cancel.
-const ONCE_WRONG: [u64; 10] = [11818, 12220, 12524, 12826, 13918, 13961, 14419, 14490, 14927, 501_452];
+/// Seeds of cases that once came out otherwise: points on the cut of `atan2`, and what they decide; slopes whose terms cancel; the last two,
+/// tests of bounds in one channel of what vanishes.
+const ONCE_WRONG: [u64; 12] =
+    [11818, 12220, 12524, 12826, 13918, 13961, 14419, 14490, 14927, 501_452, 617_163, 657_494];
 
 /// Outcomes of all cases.
 #[derive(Default)]

@@ -36,8 +36,9 @@ fn bend(dag: &mut Dag, q: ExprId, Bend { share, base, flat }: Bend) -> ExprId {
     let root = dag.call(Function::Sqrt, &[d]);
     let below = dag.sum(1.0, &[(1.0, root)]);
     let gentle = dag.product(share, &[(base, -1), (below, -1)]);
-    let (least, zero) = (dag.constant(LEAST), dag.constant(0.0));
-    let is_gentle = dag.less(least, d);
+    let (least, zero) = (dag.scale(LEAST, base), dag.constant(0.0));
+    // D > LEAST without the quotient: where `base` is 0 that is infinite, and of either sign once it is simplified.
+    let is_gentle = if above == zero { zero } else { dag.less(least, above) };
     let bent = dag.select(is_gentle, gentle, zero);
     flat.map_or(bent, |flat| dag.select(flat, zero, bent))
 }

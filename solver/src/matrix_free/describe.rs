@@ -166,10 +166,18 @@ impl Skeleton {
             Extents::Scalar => vec![],
             Extents::Space(s) | Extents::Vectors(s) => self.halos[s.index()].clone(),
             Extents::Level { space, reach, .. } | Extents::Pairs { space, reach, .. } => {
-                let dims = self.energy.spaces[space.index()].len();
-                let lanes = self.target.lanes as u32;
-                let along =
-                    |dim| if dim == 0 { u32::from(reach).next_multiple_of(lanes) } else { u32::from(reach) };
+                let halos = &self.halos[space.index()];
+                let dims = halos.len();
+                // Sweep A may compute p, and so read corrections, in the halo h of the space: element n - 1 + h there reads element (n + h)/2 here, which
+                // lies at most h/2 + 1 behind the last.
+                let finer = |dim: usize| match extents {
+                    Extents::Level { .. } => halos[dim] / 2 + 1,
+                    _ => 0,
+                };
+                let along = |dim| {
+                    let halo = u32::from(reach).max(finer(dim));
+                    if dim == 0 { halo.next_multiple_of(self.target.lanes as u32) } else { halo }
+                };
                 let of_pairs = matches!(extents, Extents::Pairs { .. }).then_some(0);
                 (0..dims).map(along).chain(of_pairs).collect()
             }

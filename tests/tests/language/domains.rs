@@ -1,6 +1,7 @@
 //! Grids of one to four dims, several index spaces in one energy, arrays of bytes.
 
 use super::agrees;
+use sumsq::assembled::Explicit;
 use sumsq::{ArrayData, CompileOptions, NamedArray, Options, Precision};
 use sumsq_tests::{Random, bind, doubles, indices, solve};
 
@@ -173,4 +174,16 @@ fn bytes_that_are_gathered() {
         arrays.push(indices(slot, 2, x.into_iter().zip(y).flat_map(|(x, y)| [x, y]).collect()));
     }
     agrees(text, &arrays);
+}
+
+/// Where InBounds(-1) does not hold, the box of InBoundsExpanded(0, 1) leaves the domain: X(1) is not read, and the last element but one does not count.
+#[test]
+fn a_branch_that_cannot_be_reads_nothing() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        Energy(Select(InBounds(-1), 0.5, Select(InBoundsExpanded(0, 1), X(1), X(2))))
+    "#;
+    let (energy, data) = bind(text, &[doubles("X", &[4], vec![1.0; 4])]);
+    assert_eq!(Explicit::new(&energy, &data).unwrap().rows(), 2);
 }

@@ -109,6 +109,19 @@ fn second_order_agrees() {
     agrees(text, &arrays);
 }
 
+/// |r|^2 = s^2 to the last bit, where D of Tukey is -4 s^2 / 0.
+#[test]
+fn second_order_agrees_on_the_threshold() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        Residual{loss=SecondOrder(Tukey(0.9521484375)), X(0,0,0) + X(-1,0,1)}
+        Energy(0.1 * X(0,0))
+    "#;
+    let x = (0..2 * W * H).map(|i| if i % 2 == 0 { 0.5 } else { -1.4521484375 }).collect();
+    agrees(text, &[doubles("X", &[H, W, 2], x)]);
+}
+
 /// Ceres' smooth losses, to both orders.
 #[test]
 fn soft_l1_and_arctan_agree() {

@@ -52,10 +52,17 @@ fn root(d: &mut Draft, id: VectorId, domain: Domain, values: Vec<Expr>, skipped:
     d.map_domain(id, domain, values.into_iter().map(|v| v.cast(linear)).collect(), skipped)
 }
 
-/// True if anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
+/// True if anything but the gathers that have copies beside their entries reads what is stored over the hyperedges of a graph.
 fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
-    let globals = k.routines.of(Kind::JtJp).filter(|r| matches!(r.site, Site::Global(..)));
-    let mut readers = globals.chain(k.routines.of(Kind::Product));
+    let by_edge = |site: Site| match site {
+        Site::Slot(of, slot) => {
+            let vertex = k.energy.graphs[of.index()].vertex_of(slot).0;
+            k.beside.get(&(of, vertex)).is_none_or(Vec::is_empty)
+        }
+        _ => true,
+    };
+    let sums = k.routines.of(Kind::JtJp).filter(|r| by_edge(r.site));
+    let mut readers = sums.chain(k.routines.of(Kind::Product));
     readers.any(|r| !channels(&k.routines.dag, graph, &r.roots).is_empty())
 }
 
