@@ -103,6 +103,6 @@ mod tests {
         let row = wide(Expr::var("y")) * stride.clone() + wide(Expr::var("by")) * stride.clone() * 8i64;
         let index = row + wide(Expr::var("x")) + (stride - Expr::int(Type::I64, 3));
         let text = Offsets::default().offset(&index).to_string();
-        assert_eq!(text, "i64((y + by * 8 + 1) * i32(a.stride.1) + x) - 3");
+        assert_eq!(text, "i64((y + by * 8 + 1) * i32(a.stride.1) + x) + -3:i64");
     }
 }
