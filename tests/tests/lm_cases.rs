@@ -50,7 +50,12 @@ fn minimum(name: &str, converged: bool) {
         assert_close(name, exact.energy_final, listed, 1e-6);
         let [mixed, exact] = [&report, &exact].map(last_gradient);
         println!("{name}: max|g| = {mixed:.2e} in mixed, {exact:.2e} in f64");
-        assert!(mixed <= 10.0 * exact, "{name}: max|g| = {mixed} in mixed precision, {exact} in float64");
+        // Residuals with sines of several hundred keep some 13 digits, gradients no more of what they were at the start.
+        let rounding = 1e-11 * report.iterations[0].gradient_max_norm;
+        assert!(
+            mixed <= rounding.max(10.0 * exact),
+            "{name}: max|g| = {mixed} in mixed precision, {exact} in float64"
+        );
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Counters {
     pub leaked: u64,
 }
 
-/// What the launches of one kernel came to.
+/// Sums over the launches of one kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCounters {

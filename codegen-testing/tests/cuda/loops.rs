@@ -38,7 +38,7 @@ fn step(sm: u32) -> Result<Compiled, Error> {
     Compiled::new(&p, &schedule, &Target::cuda(sm))
 }
 
-/// Who runs the loop.
+/// The one that runs the loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum By {
     /// A while node of at most so many iterations.

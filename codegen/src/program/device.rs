@@ -37,7 +37,7 @@ pub(super) struct DeviceLoop {
 struct Chunks {
     /// Every kernel, and the same behind a gate.
     kernels: Vec<(Function, Function)>,
-    /// How far the chunks are that are under way.
+    /// Places to look how far the chunks are that are under way.
     looks: [Mailbox; 2],
 }
 

@@ -37,7 +37,7 @@ pub enum What {
     Scales,
     /// The largest entry that diag(J^T J) has had, per component of a space.
     Largest,
-    /// What D is clamped by: the least entry of every component of a space, then the largest ones.
+    /// Bounds that D is clamped to: the least entry of every component of a space, then the largest ones.
     Clamps,
     /// d, then r.
     DR,

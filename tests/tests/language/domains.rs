@@ -176,7 +176,7 @@ fn bytes_that_are_gathered() {
     agrees(text, &arrays);
 }
 
-/// Where InBounds(-1) does not hold, the box of InBoundsExpanded(0, 1) leaves the domain: X(1) is not read, and the last element but one does not count.
+/// Outside of InBounds(-1) the box of InBoundsExpanded(0, 1) leaves the domain: X(1) is not read, and the last element but one does not count.
 #[test]
 fn a_branch_that_cannot_be_reads_nothing() {
     let text = r#"

@@ -88,7 +88,7 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether a loop has as many iterations as a buffer says.
+/// True if a loop has as many iterations as a buffer says.
 fn loops_by_data(body: &Stmt) -> bool {
     let (mut loaded, mut found) = (FxHashSet::default(), false);
     visit_stmts(body, &mut |s| {

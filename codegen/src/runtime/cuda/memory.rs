@@ -18,7 +18,7 @@ pub struct DeviceMemory {
     device: Device,
     address: u64,
     bytes: usize,
-    /// What it is part of, perhaps with other blocks; `None` for a part of somebody else's, which may lie anywhere.
+    /// The whole that it is part of, perhaps with other blocks; `None` for a part of somebody else's, which may lie anywhere.
     whole: Option<Arc<Allocation>>,
 }
 

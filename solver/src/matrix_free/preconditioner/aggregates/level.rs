@@ -31,7 +31,7 @@ pub struct Level<S> {
     ap: Blocks<S>,
     /// T, a block for every member of every aggregate.
     t: Vec<S>,
-    /// Which elements are strongly coupled, as aggregates were last formed.
+    /// The strong couplings of elements, as aggregates were last formed.
     strong: Lists,
 }
 
