@@ -133,7 +133,7 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
 /// Rows of which one thread adds up the sums.
 const FAN: i64 = 64;
 
-/// Adds Func `name` = per row of an element that has several: of the first, and of every [`FAN`]th behind it, the sum of `rows` from there to the
+/// Adds Func `name` = per row of an element that has several: of the first, and of every `FAN`th behind it, the sum of `rows` from there to the
 /// next such; of others 0. Those of an element follow each other.
 pub fn tree(d: &mut Draft, name: &str, of: (GraphId, u16), rows: &Func) -> Rows {
     let (k, lanes) = (d.k, i64::from(d.k.target.lanes));
