@@ -2,10 +2,9 @@
 //!
 //! Before: a kernel of scalars, whose indices are of i64, each with strides multiplied out. After: an index is `i64(s) + c`, s computed in i32
 //! modulo 2^32, c a constant of a neighbour, which an access adds for nothing. A stride multiplies the sum of all that it multiplied one
-//! by one. The same values: buffers of a device reach at most [`REACH`] elements from their origin, and larger ones are not let there; what wraps on
-//! the way wraps back. A GPU multiplies 64 bits in four steps, but
-//! adds a plane's address to 32 bits times the size of an element in one. Machine code of the sweeps of PCG over grids
-//! has a fifth to a third fewer instructions (`ptxas` 12.9, compute capability 9.0).
+//! by one. The same values: buffers of a device reach at most [`REACH`] elements from their origin, and larger ones are not let there; what wraps
+//! on the way wraps back. A GPU multiplies 64 bits in four steps, but adds a plane's address to 32 bits times the size of an element in one.
+//! Machine code of the sweeps of PCG over grids has a fifth to a third fewer instructions (`ptxas` 12.9, compute capability 9.0).
 
 use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::poly::{Mono, Poly};
