@@ -1,7 +1,7 @@
 //! gpu_blocks, gpu_threads, gpu_lanes, gpu_single, shared memory: values under legal schedules, and refusals.
 
 use crate::support::{in_order, plane, refused, schedule};
-use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType, Schedule, Source, Tail};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::{agree, agree_on_gpu};
 use sumsq_codegen_testing::reference::Value;
@@ -324,6 +324,21 @@ fn too_much_shared_memory_is_refused() {
     let expected =
         "wide: store_in(shared): its kernel needs 67600 bytes of shared memory, and a block has 49152";
     assert!(said.contains(expected), "{said}");
+}
+
+/// A sum without dims in a block of one warp: lane 0 stores what all lanes have read before.
+#[test]
+fn a_warp_sums_in_shared_memory() {
+    let mut p = Pipeline::new("total");
+    let input = p.input(Input::new("in", &[ScalarType::I32], 1));
+    let r = RDom::new([("r", Expr::from(0), input.extent(0))]);
+    let total = p.func(Func::sum("total", &[], r.clone(), vec![input.at(&[r.var(0)], 0)]));
+    let [x] = sumsq_codegen::Var::all(["x"]);
+    let out = p.define("out", [x], total.at(&[], 0) + x.expr());
+    p.output(&out);
+    let text = "out: split(x, xo, xi, 32, guard) gpu_blocks(xo) gpu_lanes(xi)\ntotal: compute_at(out, xo)\n";
+    let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[12], 3))], vec![]);
+    agree_on_gpu(&p, &schedule(text), &b, &[vec![40]]);
 }
 
 /// Functions of a parameter are hoisted out of a loop of the host, and not out of a kernel into a loop around it: the walk of segments computes none.

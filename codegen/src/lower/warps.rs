@@ -106,7 +106,9 @@ impl Warps {
                 let one = index.ty().lanes == 1 && !self.own.contains(buffer);
                 let (index, value) = (self.index(buffer, index), self.expr(value));
                 let predicate = self.lanes_on(predicate.as_ref(), one);
-                let (name, value) = self.named(value);
+                let read = one
+                    && any(&value, |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if b == buffer));
+                let (name, value) = self.named(value, read);
                 let (buffer, non_temporal) = (buffer.clone(), *non_temporal);
                 let store = Stmt::Store {
                     buffer,
@@ -122,7 +124,7 @@ impl Warps {
                 let one = index.ty().lanes == 1;
                 let (index, value) = (self.index(buffer, index), self.expr(value));
                 let predicate = self.lanes_on(predicate.as_ref(), one);
-                let (name, value) = self.named(value);
+                let (name, value) = self.named(value, false);
                 let update = Stmt::Accumulate { buffer: buffer.clone(), op: *op, index, value, predicate };
                 around(name, update)
             }
@@ -144,9 +146,10 @@ impl Warps {
         }
     }
 
-    /// A value that all lanes have to compute gets a name, so that it is not computed under a predicate.
-    fn named(&mut self, value: Expr) -> (Option<(Name, Expr)>, Expr) {
-        if !any(&value, |n| matches!(n.kind(), ExprKind::VectorReduce(..))) {
+    /// A value that all lanes have to compute gets a name, so that it is not computed under a predicate; so does one that reads what one lane
+    /// stores, so that the warp waits for all lanes to have read it.
+    fn named(&mut self, value: Expr, read: bool) -> (Option<(Name, Expr)>, Expr) {
+        if !read && !any(&value, |n| matches!(n.kind(), ExprKind::VectorReduce(..))) {
             return (None, value);
         }
         let name: Name = format!("warp.value.{}", self.names).into();
