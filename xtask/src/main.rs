@@ -142,7 +142,7 @@ fn ci() -> Result<(), Failure> {
     let (mut steps, mut tally) = (Steps::default(), Tally::default());
     steps.run("lint", lint)?;
     // Apart, so that what is slow is known: building the tests, or running them.
-    steps.run("build of the tests", || cargo(&["test", "--workspace", "--no-run"]).run())?;
+    steps.run("build of the tests", suite::build)?;
     steps.run("test", || suite::all(&mut tally, false))?;
     steps.run("how-to", how_to::how_to)?;
     steps.run("release", || suite::released(&mut tally))

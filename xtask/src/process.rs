@@ -76,16 +76,14 @@ impl Task {
         }
     }
 
-    /// As [`Task::run`]; `each` line of standard output is read as it is printed.
+    /// As [`Task::run`]; `each` line of standard output is handed on instead of being printed.
     pub fn lines(mut self, mut each: impl FnMut(&str)) -> Result<(), Failure> {
         eprintln!("$ {}", self.line);
         let unable = |error| Failure(format!("cannot run `{}`: {error}", self.line));
         let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(unable)?;
         for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).split(b'\n')) {
             let line = line.map_err(unable)?;
-            let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            each(&line);
+            each(&String::from_utf8_lossy(&line));
         }
         let status = child.wait().map_err(unable)?;
         if status.success() { Ok(()) } else { Err(Failure(format!("`{}` failed ({status})", self.line))) }

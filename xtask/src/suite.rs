@@ -1,6 +1,7 @@
 //! Test runs, counted. A test runs, or is ignored in its source with a reason: any other skip fails the run.
 
 use crate::process::{Failure, cargo};
+use std::sync::Mutex;
 
 /// Ignored tests stay fewer than this.
 const MOST_IGNORED: usize = 10;
@@ -21,11 +22,25 @@ pub struct Tally {
     unexplained: Vec<String>,
 }
 
-/// All tests in the profile of development, doc tests included (cargo-nextest would leave those out). `full`: ignored ones too.
+/// Test programs in two parts that run beside each other, since in many of them one test takes longer than all others. A program is in the one
+/// or the other by its first letter. Doc tests, which cargo runs by themselves, follow the second (cargo-nextest would leave them out).
+const LANES: [&[&[&str]]; 2] =
+    [&[&["--lib", "--bins", "--test", "[!m-z]*"]], &[&["--test", "[m-z]*"], &["--doc"]]];
+
+/// Builds all tests, and examples, so that lanes find everything built.
+pub fn build() -> Result<(), Failure> {
+    cargo(&["test", "--workspace", "--no-run"]).run()
+}
+
+/// All tests in the profile of development. `full`: ignored ones too.
 pub fn all(tally: &mut Tally, full: bool) -> Result<(), Failure> {
-    let mut args = vec!["test", "--workspace"];
-    args.extend(if full { &["--", "--include-ignored"][..] } else { &[] });
-    tally.run(&args)
+    build()?;
+    let ignored: &[&str] = if full { &["--", "--include-ignored"] } else { &[] };
+    tally.run(&LANES.map(|lane| {
+        lane.iter()
+            .map(|part| [&["test", "--workspace", "--no-fail-fast"], *part, ignored].concat())
+            .collect()
+    }))
 }
 
 /// The ignored tests alone, in release.
@@ -37,16 +52,26 @@ pub fn ignored() -> Result<(), Failure> {
 pub fn released(tally: &mut Tally) -> Result<(), Failure> {
     let mut args = vec!["test", "--release", "--workspace"];
     args.extend(RELEASED.iter().flat_map(|suite| ["--test", suite]));
-    tally.run(&args)
+    tally.run(&[vec![args]])
 }
 
 impl Tally {
-    fn run(&mut self, args: &[&str]) -> Result<(), Failure> {
+    /// Runs lanes beside each other, the cargo commands of each one after the other, and all to their ends.
+    fn run(&mut self, lanes: &[Vec<Vec<&str>>]) -> Result<(), Failure> {
         if std::env::var_os(UPDATE).is_some() {
             return Err(Failure(format!("with {UPDATE} set, tests rewrite what they should compare with")));
         }
-        cargo(args).lines(|line| self.read(line))?;
-        self.check()
+        let tally = Mutex::new(self);
+        let follow = |lane: &Vec<Vec<&str>>| lane.iter().try_for_each(|args| follow(args, &tally));
+        let failed: Vec<String> = std::thread::scope(|s| {
+            let lanes: Vec<_> = lanes.iter().map(|lane| s.spawn(move || follow(lane))).collect();
+            let ends = lanes.into_iter().filter_map(|lane| lane.join().ok()?.err());
+            ends.map(|failure| failure.to_string()).collect()
+        });
+        if !failed.is_empty() {
+            return Err(Failure(failed.join("\n")));
+        }
+        tally.into_inner().map_or_else(|e| e.into_inner().check(), |tally| tally.check())
     }
 
     /// Reads a line of libtest's output: `test NAME ... ignored, REASON`, or `test result: ok. 3 passed; ...`.
@@ -82,6 +107,21 @@ impl Tally {
         }
         Ok(())
     }
+}
+
+/// Runs a cargo command; what a test program prints comes in one piece, when it ends.
+fn follow(args: &[&str], tally: &Mutex<&mut Tally>) -> Result<(), Failure> {
+    let mut piece = String::new();
+    let done = cargo(args).lines(|line| {
+        piece = std::mem::take(&mut piece) + line + "\n";
+        if line.starts_with("test result: ") {
+            let mut tally = tally.lock().unwrap_or_else(|e| e.into_inner());
+            piece.lines().for_each(|line| tally.read(line));
+            println!("{}", std::mem::take(&mut piece));
+        }
+    });
+    print!("{piece}");
+    done
 }
 
 /// The number in front of a word in `ok. 3 passed; 0 failed; ...`.
