@@ -29,6 +29,17 @@ fn every_check_passes_on_the_stand_in() {
     assert_eq!(std::fs::read_dir(out.path().join("kernels.ptx")).unwrap().count(), 0);
 }
 
+/// As far as on a device, where a quick check ends once the minimum is reached.
+#[test]
+#[ignore = "five minutes: solves to the last digit, in every way"]
+fn whole_solves_reach_the_listed_minima() {
+    for name in ["image_warping_small", "arap_hand"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sumsq-bundle"));
+        let done = command.args(["one-check", name, "--stand-in"]).output().unwrap();
+        assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
 #[test]
 fn a_device_that_breaks_off_is_told_by_kernel() {
     let out = tempfile::tempdir().unwrap();

@@ -1,18 +1,12 @@
 //! PCG as a loop that the device runs by itself, as while nodes of several lengths and in chunks, and as one that the host runs: the same bits,
 //! and one wait of the host a step.
 
-use super::Extent;
+use super::{Extent, Way};
 use sumsq::codegen::runtime::cuda::Device;
 use sumsq::{Backend, CompileOptions, SolveOptions, Solver};
 use sumsq_tests::{Case, bits};
 
-/// Ways to run a loop: most iterations between two looks of the host, and whether in chunks; with none at all the host loops.
-const WAYS: [(&str, usize, bool); 4] = [
-    ("while nodes", usize::MAX, false),
-    ("while nodes of 2", 2, false),
-    ("chunks", usize::MAX, true),
-    ("host", 0, false),
-];
+const WAYS: [Way; 4] = [Way::Host, Way::Chunks, Way::While(2), Way::While(usize::MAX)];
 
 /// Steps of a solve, and of a longer one.
 const STEPS: [usize; 2] = [2, 3];
@@ -25,13 +19,12 @@ pub fn loops(extent: Extent) {
         let compile = CompileOptions { backend: Backend::Cuda, ..CompileOptions::default() };
         let solver = Solver::compile(case.energy.clone(), &compile).unwrap_or_else(|e| panic!("{e}"));
         let mut by_host = None;
-        for (how, turns, in_chunks) in WAYS.into_iter().rev() {
-            if turns > 0 && !in_chunks && !device.has_loops() {
+        for how in WAYS {
+            if !how.is_there(&device) {
                 println!("this driver's graphs hold no loops");
                 continue;
             }
-            device.set_loops_in_chunks(in_chunks);
-            device.set_loop_turns(turns);
+            how.choose(&device);
             let before = device.counts();
             let solved = solved(&solver, &case, STEPS[0]);
             let after = device.counts();
@@ -40,12 +33,12 @@ pub fn loops(extent: Extent) {
             assert!(solved.iterations > 8, "{name}: {} PCG iterations", solved.iterations);
             let (host, most) = by_host.get_or_insert_with(|| (solved.clone(), launches));
             assert!(solved.same(host), "{name} by {how}: {solved}, the host {host}");
-            if turns > 0 {
+            if how != Way::Host {
                 assert!(launches < *most, "{name} by {how}: the device loops by itself");
                 // Either way of the exchanges, for all steps: what differs between them lies in memory.
                 assert!(graphs <= 2, "{name} by {how}: {graphs} graphs for {} steps", STEPS[0]);
             }
-            if turns == usize::MAX && !in_chunks {
+            if how == Way::While(usize::MAX) {
                 let longer = self::solved(&solver, &case, STEPS[1]);
                 let more = longer.steps - solved.steps;
                 assert!(more > 0, "{name}: {} steps", longer.steps);

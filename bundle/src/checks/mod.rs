@@ -14,10 +14,12 @@ mod memory;
 mod pipelines;
 pub mod records;
 mod run;
+mod ways;
 
 pub use run::{Order, Outcome, check, child};
 
 use records::Records;
+use ways::Way;
 
 /// Extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -69,7 +69,7 @@ pub fn child(name: &str, side: &str, order: &Order) -> Result<(), Box<dyn Error>
     let check = Check::find(name).ok_or_else(|| format!("there is no check {name}"))?;
     match check.work {
         Work::Plain(work) => work(order.extent),
-        Work::Case(name) => cases::case(name),
+        Work::Case(name) => cases::case(name, order.extent),
         Work::Recorded(work) => {
             let mut records = Records::open(&bits(order, name, side), &texts(order, name))?;
             work(&mut records, order.extent);
