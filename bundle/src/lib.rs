@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`checks`] | the list of checks, which CI runs on the stand-in for the driver, and their parent |
 //! | [`bench`](mod@bench) | the list of measurements, most telling first, and their parent |
+//! | `ways` | the ways that a device has to run a loop |
 //! | [`children`] | both run each entry in a process of its own, which ends late or badly without harm to the others |
 //!
 //! `cargo xtask bundle` packs the program with the cases, the stand-in and the peers' sources.
@@ -11,3 +12,4 @@
 pub mod bench;
 pub mod checks;
 pub mod children;
+mod ways;

@@ -18,9 +18,9 @@ pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
     compile_for(p, s, &Target::host())
 }
 
-/// As [`compile`], for a GPU, which the stand-in for the driver then is.
+/// As [`compile`], for a GPU, which the stand-in for the driver then is: a sound one, whatever a case before has done to it.
 pub fn compile_for_gpu(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
-    sumsq_libcuda::preload().unwrap_or_else(|e| panic!("{e}"));
+    sumsq_libcuda::preload().unwrap_or_else(|e| panic!("{e}")).mend();
     compile_for(p, s, &Target::cuda(90))
 }
 

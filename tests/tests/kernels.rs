@@ -2,7 +2,7 @@
 //! multiprocessor, and may not change unseen: `SUMSQ_UPDATE=1` rewrites it.
 
 use std::sync::Mutex;
-use sumsq::codegen::compile::gated;
+use sumsq::codegen::compile::{Phase, gated, grid_loop};
 use sumsq::ptxas::{Usage, assemble};
 use sumsq::{Backend, CompileOptions, Precision, SolveOptions, Solver};
 use sumsq_libcuda::{Control, preload};
@@ -131,6 +131,40 @@ fn kernels_assemble_and_take_what_the_page_says() {
     let differs = was.lines().zip(page.lines()).find(|(was, is)| was != is);
     assert!(was == page, "docs/kernels.md differs, {differs:?}: SUMSQ_UPDATE=1 rewrites it");
     assert!(spilling.is_empty(), "sweeps of PCG spill: {spilling:?}");
+}
+
+/// A kernel of a module from its name on, some of whose arguments change.
+fn phase<'a>(ptx: &'a str, entry: &'a str) -> Phase<'a> {
+    let (name, rest) = entry.split_once('(').expect("a kernel has parameters");
+    let arguments = rest.split(')').next().unwrap_or_default().matches(".param ").count();
+    Phase { ptx, name, changes: (0..arguments).map(|i| i % 4 == 1).collect() }
+}
+
+/// PCG as one kernel, some of whose arguments change from iteration to iteration.
+#[test]
+fn loops_of_kernels_assemble() {
+    for (energy, sm) in [("laplacian", 75), ("image_warping", 90), ("arap_mesh_deformation", 100)] {
+        let options =
+            CompileOptions { precision: Precision::Mixed, capability: Some(sm), ..CompileOptions::default() };
+        let modules = sumsq::ptx(&example_energy(energy), &options).unwrap();
+        let modules = modules.iter().filter(|(name, _)| name.starts_with("pcg_"));
+        let entries = modules.flat_map(|(_, ptx)| ptx.split(".entry ").skip(1).map(move |rest| (ptx, rest)));
+        let phases: Vec<Phase> = entries.map(|(ptx, rest)| phase(ptx, rest)).collect();
+        assert!(phases.len() >= 4, "{energy}: {}", phases.len());
+        let text = grid_loop(&phases, 256).unwrap_or_else(|| panic!("{energy}: the kernels are not one"));
+        let usages = assemble(&text, sm).unwrap_or_else(|e| panic!("{energy}, sm_{sm}: {e}"));
+        assert_eq!(usages.iter().map(|u| u.spills).collect::<Vec<_>>(), [0], "{energy}, sm_{sm}");
+        // What has another number of threads is no part of it, and variables of a module have two meanings.
+        assert_eq!(grid_loop(&phases, 128), None);
+    }
+    let shared = ".version 7.0\n.target sm_75\n.address_size 64\n.shared .align 4 .b8 s[4];\n\
+                  .visible .entry k()\n.reqntid 256, 1, 1\n{\n\tret;\n}\n";
+    assert_eq!(grid_loop(&[Phase { ptx: shared, name: "k", changes: vec![] }], 256), None);
+    let function = shared.replace(".shared .align 4 .b8 s[4];", ".func f()\n{\n\tret;\n}");
+    assert_eq!(grid_loop(&[Phase { ptx: &function, name: "k", changes: vec![] }], 256), None);
+    let plain = shared.replace(".shared .align 4 .b8 s[4];\n", "");
+    let one = grid_loop(&[Phase { ptx: &plain, name: "k", changes: vec![] }], 256).unwrap();
+    assert!(assemble(&one, 75).is_ok());
 }
 
 #[test]

@@ -1,26 +1,23 @@
-//! The loop of PCG as a while node, as while nodes of so many iterations, in chunks, and on the host. (One cooperative kernel for problems that fit the cache
-//! is not there yet.)
+//! The loop of PCG by every way: as a while node, as while nodes of so many iterations, in chunks, as one kernel whose blocks wait for each other, and on the
+//! host.
 
 use super::facts::Facts;
 use super::iteration::{Planned, on_device, tiny};
 use super::problems::natural;
 use super::{Done, Extent};
+use crate::ways::Way;
 use sumsq::codegen::runtime::cuda::Device;
+
+const WAYS: [Way; 6] =
+    [Way::While(usize::MAX), Way::While(64), Way::While(8), Way::Chunks, Way::Kernel, Way::Host];
 
 pub fn loops(facts: &mut Facts, extent: Extent) -> Done<()> {
     let device = Device::shared(0)?;
     for name in &["laplacian", "image_warping", "arap_mesh_deformation"][..extent.of(3, 1)] {
-        for (how, turns, in_chunks) in [
-            ("while node", usize::MAX, false),
-            ("while nodes of 64", 64, false),
-            ("while nodes of 8", 8, false),
-            ("chunks of 8", usize::MAX, true),
-            ("host", 0, false),
-        ] {
-            device.set_loops_in_chunks(in_chunks);
-            device.set_loop_turns(turns);
+        for way in WAYS.into_iter().filter(|way| way.is_there(&device)) {
+            way.choose(&device);
             let setting = if extent == Extent::Whole { natural(name) } else { tiny(name) };
-            let what = format!("{name} ({} elements), loop as {how}", setting.elements);
+            let what = format!("{name} ({} elements), loop by {way}", setting.elements);
             let mut quiet = Facts::default();
             let mut planned = Planned::new(&mut quiet, &what, setting, on_device(), extent)?;
             let n = extent.of(128, 4);
@@ -29,6 +26,5 @@ pub fn loops(facts: &mut Facts, extent: Extent) -> Done<()> {
             facts.times(format!("{what}: iteration, in runs of {n}"), &each, super::iteration::US);
         }
     }
-    facts.note("one cooperative kernel for problems that fit the cache: not there yet");
     Ok(())
 }

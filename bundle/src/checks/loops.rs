@@ -1,12 +1,13 @@
 //! PCG as a loop that the device runs by itself, as while nodes of several lengths and in chunks, and as one that the host runs: the same bits,
 //! and one wait of the host a step.
 
-use super::{Extent, Way};
+use super::Extent;
+use crate::ways::Way;
 use sumsq::codegen::runtime::cuda::Device;
 use sumsq::{Backend, CompileOptions, SolveOptions, Solver};
 use sumsq_tests::{Case, bits};
 
-const WAYS: [Way; 4] = [Way::Host, Way::Chunks, Way::While(2), Way::While(usize::MAX)];
+const WAYS: [Way; 5] = [Way::Host, Way::Chunks, Way::Kernel, Way::While(2), Way::While(usize::MAX)];
 
 /// Steps of a solve, and of a longer one.
 const STEPS: [usize; 2] = [2, 3];

@@ -14,12 +14,10 @@ mod memory;
 mod pipelines;
 pub mod records;
 mod run;
-mod ways;
 
 pub use run::{Order, Outcome, check, child};
 
 use records::Records;
-use ways::Way;
 
 /// Extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +88,7 @@ const fn check_of(name: &'static str, limit: u64, work: Work) -> Check {
 }
 
 const fn case(name: &'static str, quick: bool) -> Check {
-    Check { name, limit: 60, work: Work::Case(name), quick }
+    Check { name, limit: 120, work: Work::Case(name), quick }
 }
 
 impl Check {

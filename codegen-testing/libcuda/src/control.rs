@@ -45,13 +45,14 @@ fn load(path: PathBuf) -> Result<Control, NotFound> {
     let fail = |e: libloading::Error| NotFound::Load(path.clone(), e.to_string());
     // SAFETY: the library is this crate's own; loading it runs nothing.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(fail)?;
-    // SAFETY: the four functions are those of `api::control`, with these types.
+    // SAFETY: the five functions are those of `api::control`, with these types.
     let control = unsafe {
         Control {
             configure: *library.get(b"sumsq_libcuda_configure\0").map_err(fail)?,
             counters: *library.get(b"sumsq_libcuda_counters\0").map_err(fail)?,
             kernel_counters: *library.get(b"sumsq_libcuda_kernel_counters\0").map_err(fail)?,
             reset: *library.get(b"sumsq_libcuda_reset\0").map_err(fail)?,
+            mend: *library.get(b"sumsq_libcuda_mend\0").map_err(fail)?,
         }
     };
     // It stays loaded: its functions are called until the end.
@@ -84,6 +85,7 @@ pub struct Control {
     counters: extern "C" fn(*mut Counters),
     kernel_counters: extern "C" fn(*const c_char, *mut KernelCounters),
     reset: extern "C" fn(),
+    mend: extern "C" fn(),
 }
 
 impl Control {
@@ -124,6 +126,12 @@ impl Control {
             (CString::new(name).expect("names hold no zero bytes"), KernelCounters::default());
         (self.kernel_counters)(name.as_ptr(), &mut counters);
         counters
+    }
+
+    /// Mends contexts that a failure has broken, which no driver does: whoever looks for the smallest case that fails goes on in this process. What was
+    /// asked for behind the failure stays undone.
+    pub fn mend(&self) {
+        (self.mend)();
     }
 
     /// Sets the counts to zero.

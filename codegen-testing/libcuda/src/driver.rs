@@ -118,7 +118,8 @@ impl Driver {
     /// Changes a setting while no context is there, or counts towards another fault.
     pub fn configure(&mut self, name: &str, value: &str) -> Done {
         self.read_environment()?;
-        let anytime = ["FAIL_CALL", "ORDER", "CHECKS", "ENDLESS", "REPORT"].contains(&name);
+        let anytime =
+            ["FAIL_CALL", "ORDER", "CHECKS", "ENDLESS", "EDIT", "STALE_ARGUMENTS", "REPORT"].contains(&name);
         if !anytime && self.contexts.iter().next().is_some() {
             return Err(ILLEGAL_STATE);
         }

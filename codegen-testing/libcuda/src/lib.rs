@@ -25,6 +25,8 @@
 //! | `CHECKS` | `on` or `off`: bounds and alignment alone | on |
 //! | `ENDLESS` | instructions of a block, or turns of a loop, after which it has timed out | 2147483648 |
 //! | `FAIL_CALL` | `n`, `n:code`, `name` or `name:code`: the n-th call, or each of that name, returns the code (999) | none |
+//! | `EDIT` | `text => other`, a defect to rehearse: every module has the other text in place of the first | none |
+//! | `STALE_ARGUMENTS` | `on` or `off`, likewise: a kernel that a graph has already is added with the arguments that it has there, unless it is of one thread | off |
 //! | `REPORT` | file for the counts of [`Counters`], written when the process ends | none |
 //!
 //! A value that is not understood makes `cuInit` fail with a sentence on standard error.

@@ -21,6 +21,10 @@ pub struct Settings {
     /// Instructions of a block, or turns of a graph's loop, after which it has timed out.
     pub endless: u64,
     pub fail: Option<Fail>,
+    /// A defect to rehearse: this text of modules is replaced by that.
+    pub edit: Option<(String, String)>,
+    /// Another: a kernel that a graph has already is given the arguments that it has there, unless it is of one thread.
+    pub stale: bool,
     /// File for the counters at the end of the process.
     pub report: Option<String>,
 }
@@ -54,13 +58,15 @@ impl Default for Settings {
             checks: true,
             endless: 1 << 31,
             fail: None,
+            edit: None,
+            stale: false,
             report: None,
         }
     }
 }
 
 /// Settings that have names.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "DEVICES",
     "CAPABILITY",
     "MEMORY",
@@ -71,6 +77,8 @@ const NAMES: [&str; 11] = [
     "CHECKS",
     "ENDLESS",
     "FAIL_CALL",
+    "EDIT",
+    "STALE_ARGUMENTS",
     "REPORT",
 ];
 
@@ -104,15 +112,25 @@ impl Settings {
             "MULTIPROCESSORS" => self.multiprocessors = value.parse().ok()?,
             "COMPUTE_MODE" => self.compute_mode = value.parse().ok()?,
             "ORDER" => self.order = Order::of_seed(value.parse().ok()?),
-            "CHECKS" => self.checks = ["off", "on"].iter().position(|v| *v == value)? == 1,
+            "CHECKS" => self.checks = on(value)?,
             "ENDLESS" => self.endless = value.parse().ok()?,
             "FAIL_CALL" if value.is_empty() => self.fail = None,
             "FAIL_CALL" => self.fail = Some(Fail::parse(value)?),
+            "EDIT" if value.is_empty() => self.edit = None,
+            "EDIT" => {
+                self.edit = value.split_once(" => ").map(|(from, to)| Some((from.into(), to.into())))?
+            }
+            "STALE_ARGUMENTS" => self.stale = on(value)?,
             "REPORT" => self.report = Some(value.to_string()),
             _ => return None,
         }
         Some(())
     }
+}
+
+/// `on` or `off`.
+fn on(value: &str) -> Option<bool> {
+    ["off", "on"].iter().position(|v| *v == value).map(|at| at == 1)
 }
 
 impl Fail {

@@ -277,3 +277,22 @@ fn any_call_may_fail_with_any_code() {
     assert_eq!((program(), program()), (Err(2), Err(2)));
     control.fail_none();
 }
+
+#[test]
+fn a_mended_context_goes_on() {
+    let (_alone, control) = alone();
+    let p = Program::start().unwrap();
+    let x = p.upload(&[1]).unwrap();
+    p.launch("store", p.stream, 1, &mut [x + 4096, 5]).unwrap();
+    // Behind the failure: it stays undone.
+    p.launch("store", p.stream, 1, &mut [x, 5]).unwrap();
+    assert_eq!(cu!(cuStreamSynchronize(p.stream)), ILLEGAL_ADDRESS);
+    control.mend();
+    assert_eq!(p.download(x), Ok(1));
+    p.launch("store", p.stream, 1, &mut [x, 7]).unwrap();
+    cu!(cuStreamSynchronize(p.stream)).unwrap();
+    assert_eq!(p.download(x), Ok(7));
+    cu!(cuMemFree_v2(x)).unwrap();
+    p.end();
+    assert_eq!(control.counters().leaked, 0);
+}

@@ -123,3 +123,19 @@ fn a_device_that_failed_is_opened_again() {
     drop((device, another));
     assert!(machine.is_clean());
 }
+
+#[test]
+fn a_mended_machine_is_opened_while_somebody_holds_what_failed() {
+    let machine = Machine::new();
+    let held = Device::shared(0).unwrap();
+    machine.set("FAIL_CALL", "cuStreamSynchronize:700");
+    assert!(held.synchronize().is_err());
+    machine.set("FAIL_CALL", "");
+    assert!(Device::shared(0).is_err());
+    machine.mend();
+    let device = Device::shared(0).unwrap();
+    device.synchronize().unwrap();
+    assert!(held.synchronize().is_err(), "what has failed stays so");
+    drop((device, held));
+    assert!(machine.is_clean());
+}

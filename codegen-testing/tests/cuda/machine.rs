@@ -38,6 +38,11 @@ impl Machine {
         (result, calls)
     }
 
+    /// See [`Control::mend`].
+    pub fn mend(&self) {
+        self.control.mend();
+    }
+
     pub fn counters(&self) -> Counters {
         self.control.counters()
     }

@@ -17,6 +17,7 @@ mod nvptx;
 mod x86;
 
 pub use nvptx::gate::gated;
+pub use nvptx::grid::{GRID_LOOP, Phase, grid_loop};
 
 #[cfg(test)]
 mod tests;

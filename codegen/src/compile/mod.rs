@@ -12,8 +12,8 @@ mod kept;
 mod signature;
 
 use crate::backend::abi::Arguments;
-pub use crate::backend::gated;
 use crate::backend::llvm::{self, Kernel};
+pub use crate::backend::{GRID_LOOP, Phase, gated, grid_loop};
 use crate::cache::{Cache, Key};
 use crate::error::Error;
 use crate::expr::Name;
@@ -355,6 +355,14 @@ impl Call {
         match &self.compiled.0.code {
             Code::Host(_) => Ok(vec![]),
             Code::Device(code) => code.gated(),
+        }
+    }
+
+    /// The PTX that has a kernel, if it is one of these.
+    pub(crate) fn text_of(&self, kernel: &Function) -> Option<&str> {
+        match &self.compiled.0.code {
+            Code::Host(_) => None,
+            Code::Device(code) => code.text_of(kernel),
         }
     }
 

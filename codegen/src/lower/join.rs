@@ -23,7 +23,7 @@ use crate::schedule::{ForKind, Memory};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes of shared memory that a block may have on every device.
-pub(super) const SHARED_BYTES: i64 = 48 << 10;
+pub(crate) const SHARED_BYTES: i64 = 48 << 10;
 
 /// The block loops of a kernel.
 pub(super) struct Grid {

@@ -14,7 +14,7 @@ pub mod expand_math;
 pub(crate) mod flatten;
 pub(crate) mod hoist;
 pub(crate) mod interleave;
-mod join;
+pub(crate) mod join;
 pub(crate) mod kernels;
 pub(crate) mod known_params;
 pub(crate) mod loop_nest;

@@ -8,6 +8,8 @@
 //! Graphs of older drivers hold no loops. There the graph is a *chunk*: [`CHUNK`] iterations, of kernels behind a gate that lets them do nothing
 //! once the loop has ended. Two chunks are under way at any time; the host waits for the older one and looks whether a further one is wanted.
 //!
+//! Where that is wanted the loop is one kernel instead, whose blocks wait for each other between what were kernels ([`crate::compile::grid_loop`]).
+//!
 //! `Host` steps are asked before every graph that is run, not before each iteration.
 //!
 //! A graph holds sizes, addresses and arguments as they were when it was made; parameters that are floats lie in memory, so that it runs with
@@ -16,7 +18,7 @@
 
 use super::{Prepared, Table};
 use crate::backend::{gated, llvm};
-use crate::compile::Recorded;
+use crate::compile::{GRID_LOOP, Phase, Recorded, grid_loop};
 use crate::error::{CudaError, Error};
 use crate::program::step::{BufferId, Flow};
 use crate::runtime::cuda::{Device, Function, Graph, Mailbox, Module, ReadyGraph, Shape};
@@ -29,6 +31,8 @@ pub(super) struct DeviceLoop {
     device: Device,
     tick: Function,
     chunks: Option<Chunks>,
+    /// Is it one kernel, where it can be?
+    together: bool,
     /// The latest first.
     made: Vec<Made>,
 }
@@ -46,7 +50,24 @@ struct Made {
     iterations: [Vec<Recorded>; 2],
     /// Most iterations; addresses of the condition and of the count.
     rest: (usize, u64, u64),
-    graph: ReadyGraph,
+    ready: Ready,
+}
+
+/// Iterations that can be asked for again and again.
+enum Ready {
+    Graph(ReadyGraph),
+    /// A kernel whose blocks wait for each other.
+    Kernel(Recorded),
+}
+
+impl Ready {
+    fn run(&self) -> Result<(), CudaError> {
+        match self {
+            Ready::Graph(graph) => graph.run(),
+            // SAFETY: the arguments are those of `together`, of which the same holds as of `graph`.
+            Ready::Kernel(k) => unsafe { k.function.launch_together(k.shape, &k.arguments) },
+        }
+    }
 }
 
 /// The answers of the host at its steps.
@@ -84,7 +105,8 @@ impl DeviceLoop {
         let ptx = if in_chunks { gated(&ptx) } else { ptx };
         let tick = Module::load(device, &ptx).and_then(|module| module.function(name)).map_err(failed)?;
         let chunks = if in_chunks { Some(Chunks::new(device, body)?) } else { None };
-        Ok(DeviceLoop { device: device.clone(), tick, chunks, made: vec![] })
+        let together = chunks.is_none() && device.loops_together();
+        Ok(DeviceLoop { device: device.clone(), tick, chunks, together, made: vec![] })
     }
 
     /// Runs the steps until `until` is not 0 behind them, at most `max` times.
@@ -173,7 +195,7 @@ impl DeviceLoop {
         else {
             return Ok(Flow::Continue);
         };
-        let Made { graph, rest: (_, _, count), .. } = &made[0];
+        let Made { ready, rest: (_, _, count), .. } = &made[0];
         let mut flow = Flow::Continue;
         table.open(pairs);
         for n in 0.. {
@@ -181,7 +203,7 @@ impl DeviceLoop {
                 flow = end;
                 break;
             }
-            graph.run().map_err(failed)?;
+            ready.run().map_err(failed)?;
             // SAFETY: the table has two numbers there, and keeps them until it has closed the loop.
             unsafe { looks[n % 2].post(*count) }.map_err(failed)?;
             // The chunk before: this one is under way meanwhile.
@@ -200,7 +222,7 @@ impl DeviceLoop {
         (until, max): (BufferId, usize),
         table: &mut Table,
         pool: &Pool,
-    ) -> Result<&ReadyGraph, Error> {
+    ) -> Result<&Ready, Error> {
         table.close()?;
         let iterations = [record(body, table, pool)?, record(body, table, pool)?];
         let address = |b: &Buffer, access| b.on_device(&self.device, 0, access);
@@ -213,14 +235,17 @@ impl DeviceLoop {
             Some(i) => self.made[..=i].rotate_right(1),
             None => {
                 self.made.truncate(GRAPHS - 1);
-                let graph = match &self.chunks {
-                    Some(chunks) => self.chunk(&chunks.kernels, &iterations, rest),
-                    None => self.graph(&iterations, rest),
+                let ready = match &self.chunks {
+                    Some(chunks) => self.chunk(&chunks.kernels, &iterations, rest).map(Ready::Graph),
+                    None => match self.together(body, &iterations, rest).map_err(failed)? {
+                        Some(kernel) => Ok(Ready::Kernel(kernel)),
+                        None => self.graph(&iterations, rest).map(Ready::Graph),
+                    },
                 };
-                self.made.insert(0, Made { iterations, rest, graph: graph.map_err(failed)? });
+                self.made.insert(0, Made { iterations, rest, ready: ready.map_err(failed)? });
             }
         }
-        Ok(&self.made[0].graph)
+        Ok(&self.made[0].ready)
     }
 
     fn graph(
@@ -242,6 +267,50 @@ impl DeviceLoop {
             rest.launch(&self.tick, ONCE, &tick(0))?;
         }
         graph.ready()
+    }
+
+    /// The loop as one kernel, if it is to be and can be.
+    fn together(
+        &self,
+        body: &[Prepared],
+        [one, two]: &[Vec<Recorded>; 2],
+        (max, until, count): (usize, u64, u64),
+    ) -> Result<Option<Recorded>, CudaError> {
+        let Some(block) = one.first().filter(|_| self.together).map(|l| l.shape.block) else {
+            return Ok(None);
+        };
+        let text = |kernel: &Function| {
+            body.iter().find_map(|step| match step {
+                Prepared::Run { call, .. } => call.text_of(kernel),
+                _ => None,
+            })
+        };
+        let (mut phases, mut most_blocks) = (vec![], 0);
+        let mut arguments = vec![count, until, most(max)];
+        for (a, b) in one.iter().zip(two) {
+            let Some(ptx) = text(&a.function) else { return Ok(None) };
+            let [x, y, z] = a.shape.grid.map(u64::from);
+            let blocks = x.saturating_mul(y).saturating_mul(z);
+            most_blocks = blocks.max(most_blocks);
+            arguments.extend([x, y, blocks]);
+            let changes: Vec<bool> = a.arguments.iter().zip(&b.arguments).map(|(a, b)| a != b).collect();
+            for ((a, b), changes) in a.arguments.iter().zip(&b.arguments).zip(&changes) {
+                arguments.push(*a);
+                arguments.extend(changes.then_some(*b));
+            }
+            phases.push(Phase { ptx, name: a.function.name(), changes });
+        }
+        if arguments.len() > MOST_ARGUMENTS || most_blocks > MOST_BLOCKS {
+            return Ok(None);
+        }
+        let Some(ptx) = grid_loop(&phases, block) else { return Ok(None) };
+        let function = Module::load(&self.device, &ptx)?.function(GRID_LOOP)?;
+        let blocks = most_blocks.min(function.resident(block)?.into()) as u32;
+        Ok((blocks > 0).then_some(Recorded {
+            function,
+            shape: Shape { grid: [blocks, 1, 1], block },
+            arguments,
+        }))
     }
 
     /// The graph of a chunk.
@@ -330,6 +399,12 @@ fn most(max: usize) -> u64 {
 fn failed(error: CudaError) -> Error {
     Error::Device { pipeline: LOOP.into(), error }
 }
+
+/// Most arguments of a kernel: 4 KiB.
+const MOST_ARGUMENTS: usize = 512;
+
+/// Most blocks of a launch that those of one kernel count through, up to a number of 32 bits.
+const MOST_BLOCKS: u64 = 1 << 30;
 
 /// A launch of one thread.
 const ONCE: Shape = Shape { grid: [1; 3], block: 1 };

@@ -70,11 +70,12 @@ impl Table {
         count.unwrap_or(0).max(0) as usize
     }
 
-    /// Two i32 on a device for its loops: the number of iterations, and whether the rest of a chunk is skipped.
+    /// Three i32 on a device for its loops: the number of iterations, whether the rest of a chunk is skipped, and how often blocks have waited for
+    /// each other.
     pub(super) fn turns(&mut self) -> Result<&Buffer, BufferError> {
         let made = match self.turns.take() {
             Some(made) => made,
-            None => Buffer::new(BufferSpec::new(ScalarType::I32, &[2]))?,
+            None => Buffer::new(BufferSpec::new(ScalarType::I32, &[3]))?,
         };
         Ok(self.turns.insert(made))
     }

@@ -30,6 +30,13 @@ pub extern "C" fn sumsq_libcuda_kernel_counters(name: In<c_char>, counters: Out<
     counters.offer(found.unwrap_or_default());
 }
 
+/// Mends what is broken.
+// SAFETY: the name is this project's own.
+#[unsafe(no_mangle)]
+pub extern "C" fn sumsq_libcuda_mend() {
+    driver().contexts.values_mut().for_each(|context| context.broken = None);
+}
+
 /// Sets the counts to zero.
 // SAFETY: the name is this project's own.
 #[unsafe(no_mangle)]

@@ -54,7 +54,8 @@ exports! {
         count: usize,
         params: In<CUDA_KERNEL_NODE_PARAMS>,
     ) {
-        let work = driver.kernel_node(&params.get()?)?;
+        let mut work = driver.kernel_node(&params.get()?)?;
+        driver.stale_arguments(graph, &mut work)?;
         let handle = driver.add_node(graph, &after.all(count)?, Kind::Work(work))?;
         node.put(handle)
     }
@@ -370,7 +371,7 @@ impl Driver {
     }
 
     /// The outermost graph around one.
-    fn root(&self, graph: Handle) -> Handle {
+    pub fn root(&self, graph: Handle) -> Handle {
         let parent = self.graphs.get(graph).ok().and_then(|g| g.parent);
         parent.map_or(graph, |p| self.root(p))
     }

@@ -198,7 +198,10 @@ impl Driver {
     /// Loads a text; where it is refused the sentence goes to `log` and to standard error.
     fn load(&mut self, image: In<c_char>, log: impl FnOnce(&str)) -> Result<Handle, Status> {
         let context = self.current()?;
-        let text = image.text()?;
+        let mut text = image.text()?;
+        if let Some((from, to)) = &self.settings.edit {
+            text = text.replace(from, to);
+        }
         if !text.trim_start().starts_with("//") && !text.contains(".version") {
             return Err(INVALID_IMAGE);
         }

@@ -50,26 +50,28 @@ struct Bank<'a> {
 #[derive(Default)]
 pub struct Scopes<'a> {
     symbols: FxHashMap<&'a str, Vec<Symbol>>,
-    /// Names of each open scope.
-    open: Vec<Vec<&'a str>>,
+    /// Names of each open scope, and the banks that were there before.
+    open: Vec<(Vec<&'a str>, usize)>,
     banks: Vec<Bank<'a>>,
 }
 
 impl<'a> Scopes<'a> {
     pub fn open(&mut self) {
-        self.open.push(vec![]);
+        self.open.push((vec![], self.banks.len()));
     }
 
     pub fn close(&mut self) {
-        for name in self.open.pop().into_iter().flatten() {
+        let Some((names, banks)) = self.open.pop() else { return };
+        for name in names {
             self.symbols.get_mut(name).map(Vec::pop);
         }
+        self.banks.truncate(banks);
     }
 
     pub fn declare(&mut self, name: &'a str, symbol: Symbol) {
         self.symbols.entry(name).or_default().push(symbol);
         if let Some(scope) = self.open.last_mut() {
-            scope.push(name);
+            scope.0.push(name);
         }
     }
 
@@ -85,7 +87,7 @@ impl<'a> Scopes<'a> {
         let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (prefix, number) = name.split_at(digits);
         let number: u32 = number.parse().ok()?;
-        let bank = self.banks.iter().find(|b| b.prefix == prefix && number < b.count)?;
+        let bank = self.banks.iter().rev().find(|b| b.prefix == prefix && number < b.count)?;
         Some(Symbol::Register(bank.first + number, bank.bits))
     }
 }

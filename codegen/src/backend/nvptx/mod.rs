@@ -1,6 +1,7 @@
 //! Particulars of NVIDIA's GPUs: LLVM's target, the names of its intrinsics and attributes.
 
 pub(super) mod gate;
+pub(super) mod grid;
 mod wide;
 
 pub(super) use wide::widened;

@@ -202,6 +202,11 @@ impl DeviceCode {
         self.is_launches.then_some(&self.device)
     }
 
+    /// The PTX of its kernels, if this is one of them.
+    pub(super) fn text_of(&self, kernel: &Function) -> Option<&str> {
+        self.launches.iter().any(|l| l.function == *kernel).then_some(&self.ptx)
+    }
+
     /// Its kernels, each with the same one behind a gate: that takes the address of an i32 besides, and does nothing where it is not 0.
     pub(super) fn gated(&self) -> Result<Vec<(Function, Function)>, Error> {
         let pairs = || -> Result<Vec<_>, CudaError> {

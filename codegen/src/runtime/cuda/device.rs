@@ -114,6 +114,8 @@ struct Opened {
     turns: AtomicUsize,
     /// Does it do without loops in graphs?
     in_chunks: AtomicBool,
+    /// Are loops one kernel?
+    together: AtomicBool,
     /// Bytes that are on their way to it, or were when somebody waited last.
     sent: Mutex<Vec<Vec<u8>>>,
 }
@@ -200,6 +202,7 @@ impl Device {
             modules: Mutex::default(),
             turns: AtomicUsize::new(usize::MAX),
             in_chunks: AtomicBool::new(false),
+            together: AtomicBool::new(false),
             sent: Mutex::default(),
         };
         let entered = opened.enter()?;
@@ -266,6 +269,20 @@ impl Device {
     #[doc(hidden)]
     pub fn set_loops_in_chunks(&self, wanted: bool) {
         self.0.in_chunks.store(wanted, Ordering::Relaxed);
+    }
+
+    /// True if a loop is one kernel, whose blocks wait for each other, where it can be: where that is wanted for measurements.
+    pub fn loops_together(&self) -> bool {
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
+        // SAFETY: the device is the driver's.
+        let can = || unsafe { result::device::get_attribute(self.0.device, attribute) };
+        self.0.together.load(Ordering::Relaxed) && can().is_ok_and(|can| can != 0)
+    }
+
+    /// Wants loops as one kernel, of programs that are made from then on, or not.
+    #[doc(hidden)]
+    pub fn set_loops_together(&self, wanted: bool) {
+        self.0.together.store(wanted, Ordering::Relaxed);
     }
 
     /// Sets [`Device::loop_turns`].

@@ -222,6 +222,18 @@ impl Function {
         shape.fault().map_or(Ok(()), |message| Err(error(message)))
     }
 
+    /// Most blocks of so many threads that its device holds at once.
+    pub fn resident(&self, threads: u32) -> Result<u32, CudaError> {
+        let (device, mut blocks) = (self.device(), 0);
+        let _entered = device.enter()?;
+        // SAFETY: the function is loaded; writes a number.
+        let code = unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, self.handle.0, threads as i32, 0)
+        };
+        device.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code.result())?;
+        Ok(blocks.max(0) as u32 * device.info().multiprocessors)
+    }
+
     /// Launches it, behind everything that was asked for before, and does not wait. Nothing is launched if the shape is empty.
     ///
     /// # Errors
@@ -231,6 +243,25 @@ impl Function {
     /// `arguments` has one value per parameter, in its low bytes. Addresses among them are those of memory of this device which lives until
     /// the kernel is done, and the kernel keeps inside of it.
     pub unsafe fn launch(&self, shape: Shape, arguments: &[u64]) -> Result<(), CudaError> {
+        // SAFETY: the caller says so.
+        unsafe { self.start(shape, arguments, false) }
+    }
+
+    /// As [`Function::launch`], with all blocks at once, which may wait for each other: at most [`Function::resident`] ones.
+    ///
+    /// # Errors
+    /// As of [`Function::launch`].
+    ///
+    /// # Safety
+    /// As of [`Function::launch`].
+    pub unsafe fn launch_together(&self, shape: Shape, arguments: &[u64]) -> Result<(), CudaError> {
+        // SAFETY: the caller says so.
+        unsafe { self.start(shape, arguments, true) }
+    }
+
+    /// # Safety
+    /// As of [`Function::launch`].
+    unsafe fn start(&self, shape: Shape, arguments: &[u64], together: bool) -> Result<(), CudaError> {
         self.check(shape)?;
         if shape.is_empty() {
             return Ok(());
@@ -240,23 +271,18 @@ impl Function {
         let mut pointers = pointers(arguments);
         let ([x, y, z], threads) = (shape.grid, shape.block);
         device.count_launch(&self.name);
+        let (function, stream, arguments) = (self.handle.0, device.stream(), pointers.as_mut_ptr());
         // SAFETY: the function is loaded; of the arguments the caller says so. The driver copies them before it returns.
-        let code = unsafe {
-            sys::cuLaunchKernel(
-                self.handle.0,
-                x,
-                y,
-                z,
-                threads,
-                1,
-                1,
-                0,
-                device.stream(),
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+        let (call, code) = unsafe {
+            if together {
+                let call = sys::cuLaunchCooperativeKernel;
+                ("cuLaunchCooperativeKernel", call(function, x, y, z, threads, 1, 1, 0, stream, arguments))
+            } else {
+                let (call, none) = (sys::cuLaunchKernel, std::ptr::null_mut());
+                ("cuLaunchKernel", call(function, x, y, z, threads, 1, 1, 0, stream, arguments, none))
+            }
         };
-        device.check("cuLaunchKernel", code.result())
+        device.check(call, code.result())
     }
 }
 
