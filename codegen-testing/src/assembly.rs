@@ -6,18 +6,23 @@ use sumsq_codegen::{Pipeline, Schedule, Target, backend::llvm::listing};
 
 /// A processor with AVX2 and no more.
 pub fn avx2() -> Target {
-    level("x86-64-v3", 8)
+    level("x86-64-v3", 8, "")
 }
 
 /// A processor with AVX-512, whose vectors of 512 bits are used.
 pub fn avx512() -> Target {
-    level("x86-64-v4", 16)
+    level("x86-64-v4", 16, "")
 }
 
-fn level(name: &str, lanes: i32) -> Target {
+/// One that permutes bytes besides.
+pub fn avx512_vbmi() -> Target {
+    level("x86-64-v4", 16, "+avx512vbmi")
+}
+
+fn level(name: &str, lanes: i32, features: &str) -> Target {
     let host = Target::host();
-    let processor =
-        Processor { triple: host.processor.triple.clone(), name: name.into(), features: String::new() };
+    let (triple, name, features) = (host.processor.triple.clone(), name.into(), features.into());
+    let processor = Processor { triple, name, features };
     Target { processor, ..host.with_lanes(lanes) }
 }
 

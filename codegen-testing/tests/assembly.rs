@@ -4,7 +4,7 @@ use ScalarType::*;
 use sumsq_codegen::{
     Constraint, Expr, Func, Input, Pipeline, ScalarType, Schedule, Source, Tail, Target, Var,
 };
-use sumsq_codegen_testing::assembly::{Loop, avx2, avx512};
+use sumsq_codegen_testing::assembly::{Loop, avx2, avx512, avx512_vbmi};
 
 /// `out(x) = value(in(x))` in vectors of `lanes`.
 fn map(from: ScalarType, lanes: i32, target: &Target, value: impl Fn(Expr) -> Expr) -> Loop {
@@ -133,6 +133,54 @@ fn fractions_are_multiplied_at_once() {
         assert!(found.work() <= 5, "{found}");
         let found = map(F32, 8, &target, |v| v.fast_inverse() + v.fast_inverse_sqrt());
         assert_eq!(["vdiv", "vsqrt"].map(|n| found.count(n)), [0; 2], "{found}");
+    }
+}
+
+/// 64 lanes look into a table of 1024 bytes at once, where a processor permutes bytes: a permutation for each 128 of them.
+#[test]
+fn tables_of_bytes_are_permuted() {
+    let mut p = Pipeline::new("tables");
+    let [x] = Var::all(["x"]);
+    let input = p.input(Input::new("in", &[I16], 1));
+    let curve = p.define("curve", [x], (Expr::from(x) * 7).cast(U8));
+    let value = curve.of(input.of(x).clamp(0, 1023).cast(I32));
+    let out = p.define("out", [x], value);
+    p.output(&out);
+    let text = "curve: compute_root  out: bound(x, 0, 4096) vectorize(x, 64)";
+    let schedule = Schedule::parse(text).expect("text");
+    let looks = |target: &Target| {
+        let all = Loop::all(&p, &schedule, target);
+        let found = all.into_iter().max_by_key(|l| l.count("vpmaxsw")).expect("a loop");
+        (
+            found.count("vpermi2b") + found.count("vpermt2b"),
+            found.work(),
+            found.count("vpinsrb"),
+            found.to_string(),
+        )
+    };
+    let (permutations, work, ..) = looks(&avx512_vbmi());
+    assert_eq!(permutations, 8);
+    assert!(work <= 45, "{work}");
+    let (permutations, _, inserted, text) = looks(&avx512());
+    assert!(permutations == 0 && inserted > 50, "{text}");
+}
+
+/// Weights of rows and columns are multiplied apart, and four rows of the output share the sums along rows of the input: 8 rows of sums and 4 of
+/// their weights are 24 instructions a vector at most, where 25 products and 24 sums were.
+#[test]
+fn separable_sums_are_shared_by_rows() {
+    for (target, lanes) in [(avx2(), 16), (avx512(), 32)] {
+        let mut p = Pipeline::new("separable");
+        let [x, y] = Var::all(["x", "y"]);
+        let input = p.input(Input::new("in", &[U16], 2));
+        let tap = |k: i32| input.of((x + k % 5, y + k / 5)) * ((k / 5 + 1) * (k % 5 + 1));
+        let out = p.define("out", [x, y], (1..25).fold(tap(0), |sum, k| sum + tap(k)));
+        p.output(&out);
+        let text = format!(
+            "out: bound(x, 0, 1024) bound(y, 0, 64) vectorize(x, {lanes}) unroll(y, 4) reorder(xi, yu, x, y)"
+        );
+        let found = Loop::innermost(&p, &Schedule::parse(&text).expect("text"), &target);
+        assert!(found.work() <= 4 * 36, "{found}");
     }
 }
 

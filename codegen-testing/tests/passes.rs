@@ -166,8 +166,9 @@ proptest! {
             prop_assert_eq!(verify(&with_free_names(&s), level), Ok(()), "after {}:\n{}", name, s);
             got.run(&s);
             prop_assert_eq!(&got.buffers, &expected.buffers, "after {}:\n{}", name, s);
+            // A simplification marks what is left of a loop of one iteration.
+            prop_assert!(name != "partition" || !s.to_string().contains("likely"));
         }
-        prop_assert!(!s.to_string().contains("likely"));
         let again = simplify(&s);
         prop_assert_eq!(again.to_string(), s.to_string(), "simplifying twice");
     }

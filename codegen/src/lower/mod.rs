@@ -8,7 +8,9 @@
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
 //! `dir/<pipeline>/NN_after_<pass>.ir`, and the regions that build_nests inferred to `NN_regions.txt`.
 
+pub(crate) mod addresses;
 pub(crate) mod contract;
+mod cut;
 pub(crate) mod dead_allocations;
 pub mod expand_math;
 pub(crate) mod flatten;
@@ -24,6 +26,7 @@ pub mod partition;
 pub(crate) mod reciprocals;
 mod residues;
 pub(crate) mod segments;
+pub(crate) mod separable;
 pub mod simplify;
 pub(crate) mod skip_stages;
 pub mod trim;
@@ -116,6 +119,8 @@ fn lower_here(
     s.pass("trim", Level::Multi, |b| Ok(trim::trim(b)))?;
     // Regions and loops that are empty now go before they become buffers.
     s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify(b)))?;
+    // On coordinates, which say what lies in one row, and before unrolling, whose copies then share sums.
+    s.pass("separable", Level::Multi, |b| Ok(separable::separable(b)))?;
     // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
     s.pass("flatten", Level::Flat, |b| Ok(flatten::flatten(b, &env)))?;
     // Behind flattening, which reads strides; vectorising then knows them.
@@ -146,8 +151,9 @@ fn lower_here(
     s.pass("interleave", Level::Vector, |b| Ok(interleave::interleave(b, &aliases)))?;
     // In both bodies, whose conditions are found.
     s.pass("residues", Level::Vector, |b| Ok(residues::residues(b)))?;
-    // Last: a simplification would take the narrow sums apart again.
+    // Nothing is simplified behind these two: it would take the narrow sums apart again, and sort indices.
     s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow(b)))?;
+    s.pass("addresses", Level::Vector, |b| Ok(addresses::addresses(b)))?;
     let Lowering { body, log } = s;
     let relaxed = any(|s| s.relaxed);
     let args = args(&plan, &storage);

@@ -7,11 +7,12 @@
 //!
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
-//! split inside the general body; a long one stays alone where the interior saves little of it. A test that is the same in all iterations is made
-//! once, in front of two loops. The order of iterations does not change. The test is scalar: a vector condition on an affine function of
+//! split inside the general body; a long one stays alone where the interior saves little of it. Where the conditions are bounds of the loop's variable
+//! the loop is cut there ([`super::cut`]); a test that is the same in all iterations is made once, in front of two loops. The order of iterations does not change. The test is scalar: a vector condition on an affine function of
 //! the lane is that of its first or last lane, others are reduced. A condition that reads memory takes part only if it is scalar and is
 //! evaluated whenever the body runs; one that needs a name bound deeper in the body only if that name's value can be computed up front.
 
+use super::cut::{Interior, straightened};
 use super::simplify::{simplify_expr_with, simplify_with};
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::Poly;
@@ -49,6 +50,12 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
         Stmt::For { var, min, extent, kind, body } => {
             let mut inner = facts.clone();
             inner.enter_for(var, min, extent);
+            if *kind == ForKind::Serial
+                && !has_loop(body)
+                && let Some(ranges) = in_ranges(var, &strip_expr(min), &strip_expr(extent), body, &inner)
+            {
+                return ranges;
+            }
             let new = if has_loop(body) { walk(body, &inner) } else { two_bodies(body, &inner) };
             let (min, extent) = (strip_expr(min), strip_expr(extent));
             let around = |body| {
@@ -79,8 +86,39 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
     }
 }
 
+/// A serial innermost loop cut at its interior, if bounds of its variable say where that is.
+fn in_ranges(var: &Name, min: &Expr, extent: &Expr, body: &Stmt, facts: &Facts) -> Option<Stmt> {
+    let (rest, lets, mut tests) = straightened(body, var);
+    let (mut inner, mut values) = (facts.clone(), FxHashMap::default());
+    for (name, value) in &lets {
+        inner.enter_let(name, value);
+        values.insert(name.clone(), strip_expr(&substitute(value, &values)));
+    }
+    let mut found = Conditions::default();
+    found.collect(&rest, &FxHashMap::default(), true);
+    let (test, taken) = found.test(&inner).unwrap_or_else(|| (Expr::bool(true), vec![]));
+    conjuncts(&test, &mut tests);
+    let mut outside = vec![];
+    for test in &tests {
+        conjuncts(&simplify_expr_with(&substitute(test, &values), facts), &mut outside);
+    }
+    let interior = Interior::of(strongest(outside.clone(), facts), var, facts)?;
+    let mut inside = facts.clone();
+    outside.iter().for_each(|test| inside.assume(test));
+    let bind = |body, (name, value): &(Name, Expr)| Stmt::Let {
+        name: name.clone(),
+        value: value.clone(),
+        body: Box::new(body),
+    };
+    let straight = lets.iter().rev().fold(assume_true(&rest, &taken), bind);
+    let (interior_body, general) = (simplify_with(&strip(&straight), &inside), strip(body));
+    let stop = min.clone() + extent.clone();
+    (!is_not_worth_two(&interior_body, &general))
+        .then(|| interior.around(var, min, &stop, interior_body, general))
+}
+
 /// Is a condition the same in all iterations, and computable where there are none?
-fn is_fixed(cond: &Expr, var: &Name) -> bool {
+pub(super) fn is_fixed(cond: &Expr, var: &Name) -> bool {
     !any(cond, |n| match n.kind() {
         ExprKind::Load { .. } => true,
         ExprKind::Var(v) => v == var,
@@ -343,15 +381,36 @@ mod tests {
         let s = for_("xo", (v("w") + 7) / 8, ForKind::Serial, inner);
         let s = partition(&simplify(&vectorize(&s).unwrap()));
         let text = s.to_string();
-        let expected = "\
-for xo in [0, (w + 7) / 8) {
-  if xo * 8 + 7 < w && 0 < xo * 8 {
-    g.0[ramp(i64(xo) * 8:i64, 1:i64, 8)] = f.0[ramp(i64(xo) * 8:i64 - 1:i64, 1:i64, 8)] aligned
-  } else {
-";
-        assert!(text.starts_with(expected), "{text}");
+        // Consecutive ranges, the interior without conditions, and one general body for what lies around it.
+        let interior =
+            "g.0[ramp(i64(xo) * 8:i64, 1:i64, 8)] = f.0[ramp(i64(xo) * 8:i64 - 1:i64, 1:i64, 8)] aligned";
+        for part in ["for xo.range in [0, 3) {", "if xo.range == 1 {", interior] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
         assert!(!text.contains("likely"), "{text}");
         assert_eq!(text.matches("g.0[").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn the_last_vector_alone_is_shifted() {
+        let body = Stmt::Let {
+            name: "x".into(),
+            value: (v("xo") * 8).min(v("w") - 8),
+            body: Box::new(store(v("x"), Expr::from(1.0f32))),
+        };
+        let s = partition(&for_("xo", (v("w") + 7) / 8, ForKind::Serial, body));
+        let text = simplify(&s).to_string();
+        let expected = "\
+let xo.end = max(w / 8, 0)
+for xo in [0, xo.end) {
+  let x = xo * 8
+  g.0[i64(x)] = 1f
+}
+if likely(0 < (w + 7) / 8 - xo.end) {
+  g.0[i64(w) - 8:i64] = 1f
+}
+";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::pipelines::*;
 use crate::{Case, compare, dumps};
 use std::fmt::Write;
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     (
         "sliding_strips",
         blur,
@@ -81,16 +81,19 @@ const CASES: [Case; 18] = [
         edges,
         "out: split(x, xo, xi, 4, guard) unroll(xi)",
     ),
+    // separable sums rows first.
+    ("binomial", binomial, "out: vectorize(x, 8)"),
     ("clones", blur, "bx: clone_in(out, as twin) twin: compute_at(out, y) store_in(heap)"),
 ];
 
 /// The passes: `lower` logs these.
-const PASSES: [&str; 18] = [
+const PASSES: [&str; 20] = [
     "apply_schedule",
     "build_nests",
     "skip_stages",
     "trim",
     "simplify",
+    "separable",
     "flatten",
     "known_params",
     "expand_math",
@@ -104,6 +107,7 @@ const PASSES: [&str; 18] = [
     "interleave",
     "residues",
     "narrow",
+    "addresses",
 ];
 
 /// The schedule, and the statement after each pass that changed it.

@@ -19,6 +19,16 @@ pub fn blur() -> Pipeline {
     p
 }
 
+pub fn binomial() -> Pipeline {
+    let [x, y] = Var::all(["x", "y"]);
+    let mut p = Pipeline::new("binomial");
+    let i = p.input(Input::new("in", &[ScalarType::U16], 2));
+    let tap = |k: i32| i.of((x + k % 2, y + k / 2)) * ((k / 2 + 2) * (k % 2 * 2 + 1));
+    let out = p.define("out", [x, y], (1..4).fold(tap(0), |sum, k| sum + tap(k)));
+    p.output(&out);
+    p
+}
+
 pub fn row() -> Pipeline {
     let v = Var::new("x");
     let x = v.expr();

@@ -31,6 +31,8 @@ pub(super) struct Aliasing {
     records: FxHashMap<Flat, u8>,
     /// Numbers that divide the elements of all allocations of a buffer of the function's own, outside of registers.
     units: FxHashMap<Flat, i64>,
+    /// Elements of all allocations of a buffer, where this is one constant.
+    sizes: FxHashMap<Flat, Option<i64>>,
 }
 
 impl Aliasing {
@@ -38,9 +40,12 @@ impl Aliasing {
     pub(super) fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
         let mut buffers: Vec<Flat> = f.args.iter().filter_map(Arg::flat).cloned().collect();
         let (mut stored, mut registers, mut units) = (vec![], FxHashMap::default(), FxHashMap::default());
+        let mut sizes = FxHashMap::default();
         visit_stmts(&f.body, &mut |s| match s {
             Stmt::Allocate { buffer, memory, extent, .. } => {
                 buffers.push(buffer.clone());
+                let size = sizes.entry(buffer.clone()).or_insert(extent.as_int());
+                *size = size.filter(|n| extent.as_int() == Some(*n));
                 if let (Memory::Register, Some(n)) = (memory, extent.as_int()) {
                     let least = registers.entry(buffer.clone()).or_insert(n);
                     *least = n.min(*least);
@@ -73,7 +78,7 @@ impl Aliasing {
         }
         let scopes = scopes(ir, n);
         let records = f.records.iter().cloned().collect();
-        Aliasing { groups, scopes, written, registers, records, units }
+        Aliasing { groups, scopes, written, registers, records, units, sizes }
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
@@ -100,6 +105,11 @@ impl Aliasing {
     /// Slots of the records of a buffer, if it holds records.
     pub(super) fn record(&self, buffer: &Flat) -> Option<u8> {
         self.records.get(buffer).copied()
+    }
+
+    /// Elements of a buffer of the function's own, if they are always as many.
+    pub(super) fn size(&self, buffer: &Flat) -> Option<i64> {
+        self.sizes.get(buffer).copied().flatten()
     }
 
     /// May all `n` elements from a multiple of `n` on be read, wherever one of them may?

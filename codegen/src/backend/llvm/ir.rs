@@ -54,6 +54,8 @@ pub(super) struct Ir {
     pub saturates: Cell<bool>,
     /// The processor's instructions for products of fractions, see [`crate::backend::x86::fractions`].
     pub fractions: RefCell<Vec<(u16, &'static str)>>,
+    /// Does the processor pick bytes anywhere in two vectors of 64?
+    pub permutes: Cell<bool>,
 }
 
 impl Drop for Ir {
@@ -89,8 +91,8 @@ impl Ir {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
             let builder = LLVMCreateBuilderInContext(context);
-            let (fast_flags, saturates, fractions) = Default::default();
-            Ir { context, module, builder, fast_flags, saturates, fractions }
+            let (fast_flags, saturates, fractions, permutes) = Default::default();
+            Ir { context, module, builder, fast_flags, saturates, fractions, permutes }
         }
     }
 

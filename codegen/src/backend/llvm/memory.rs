@@ -13,7 +13,7 @@
 use super::access::{Access, MAX_STRIDE};
 use super::alias::Group;
 use super::expr::ExprEmitter;
-use super::ir::Val;
+use super::ir::{Ty, Val};
 use super::scope::GroupSet;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
@@ -37,8 +37,7 @@ impl<'f> ExprEmitter<'f> {
         if let (Access::Gather(_), Some((shared, narrow))) = (access, self.apart(operand)) {
             return Ok(ir.far_element_ptr(element, self.shared_base(buffer, shared, ty)?, narrow));
         }
-        let index = self.index(self.done(operand)?, operand.ty());
-        let p = ir.element_ptr(element, self.buffer(buffer)?, index);
+        let p = self.stepwise(element, self.buffer(buffer)?, operand)?;
         Ok(match access {
             Access::Strided(_, stride) => {
                 let steps: Vec<Val> = (0..ty.lanes).map(|i| ir.int(Type::I64, i as i64 * stride)).collect();
@@ -48,9 +47,20 @@ impl<'f> ExprEmitter<'f> {
         })
     }
 
+    /// The element at `index` from `base`, one operand of the sum after the other: their order says what changes least ([`crate::lower`]).
+    fn stepwise(&self, element: Ty, base: Val, index: &Expr) -> Result<Val, String> {
+        match index.kind() {
+            ExprKind::Binary(BinaryOp::Add, a, b) if index.ty() == Type::I64 => {
+                let p = self.stepwise(element, base, a)?;
+                Ok(self.ir.far_element_ptr(element, p, self.done(b)?))
+            }
+            _ => Ok(self.ir.far_element_ptr(element, base, self.index(self.done(index)?, index.ty()))),
+        }
+    }
+
     /// An index of lanes as the number that they share, if there is one, and one for each in 32 bits, which processors gather twice
     /// as many of at once.
-    fn apart(&self, index: &Expr) -> Option<(Option<Val>, Val)> {
+    pub(super) fn apart(&self, index: &Expr) -> Option<(Option<Val>, Val)> {
         let (lanes, shared) = match index.kind() {
             ExprKind::Cast(lanes) => (lanes, None),
             ExprKind::Binary(BinaryOp::Add, a, b) => match (a.kind(), b.kind()) {
@@ -111,7 +121,11 @@ impl<'f> ExprEmitter<'f> {
             return Ok((self.to_register(v, ty), group));
         }
         if let (Access::Gather(index), None, true) = (&access, mask, ty.scalar.bytes() <= 2) {
-            return Ok((self.to_register(self.one_by_one(buffer, index, ty, group)?, ty), group));
+            let v = match self.looked_up(buffer, index, ty, group) {
+                Some(v) => v,
+                None => self.one_by_one(buffer, index, ty, group)?,
+            };
+            return Ok((self.to_register(v, ty), group));
         }
         let p = self.address(buffer, &access, ty)?;
         let (memory, align) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);

@@ -38,6 +38,7 @@ mod record;
 mod runs;
 mod scope;
 mod stmt;
+mod tables;
 mod warp;
 
 use crate::backend::abi::EntryFn;

@@ -97,6 +97,7 @@ impl Frame {
     pub(super) fn new(ir: &Ir, target: &Target, fun: Fun, is_body: bool) -> Frame {
         let processor = &target.processor;
         ir.fractions.replace(x86::fractions(&processor.name, &processor.features));
+        ir.permutes.set(x86::has(&processor.features, "avx512vbmi"));
         ir.function_flag(fun, "nounwind");
         ir.function_attribute(fun, "target-cpu", &processor.name);
         ir.function_attribute(fun, "target-features", &processor.features);

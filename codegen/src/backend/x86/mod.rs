@@ -42,7 +42,7 @@ pub(super) fn missing(level: Level, features: &str) -> Vec<&'static str> {
 }
 
 /// Tells whether a list such as `+avx,-sse4a` has a feature.
-fn has(features: &str, feature: &str) -> bool {
+pub(super) fn has(features: &str, feature: &str) -> bool {
     features.split(',').any(|x| x.strip_prefix('+') == Some(feature))
 }
 
