@@ -1,4 +1,7 @@
 //! Sparse matrices of dense blocks of one size.
+//!
+//! Products run along rows of blocks, in a way that compilers turn into SIMD: of B^T x and B^T C with a block B. So matrices that are
+//! multiplied by vectors have their blocks transposed in memory.
 
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::problem::aggregates::NOISE;
@@ -163,35 +166,44 @@ impl<S: Number> Blocks<S> {
         (self.pattern, self.height, self.width) = (pattern, height, width);
     }
 
-    /// y = M x.
+    /// y = M x, M stored with transposed blocks.
     pub fn apply(&self, pool: &Pool, x: &[S], y: &mut [S]) {
-        each(pool, y, self.height, |row, y| {
+        each(pool, y, self.width, |row, y| {
             y.fill(S::default());
             self.add_row(row, x, y);
         });
     }
 
-    /// Adds row `row` of M x to y.
+    /// Adds row `row` of M x to y, likewise.
     pub fn add_row(&self, row: usize, x: &[S], y: &mut [S]) {
         for (column, block) in self.row(row) {
-            add_product(block, &x[column as usize * self.width..][..self.width], y);
+            add_product(block, &x[column as usize * self.height..][..self.height], y);
         }
     }
 
-    /// y = M^T x, by columns.
-    pub fn apply_transposed(&self, pool: &Pool, columns: &ByColumns, x: &[S], y: &mut [S]) {
-        each(pool, y, self.width, |column, y| {
-            y.fill(S::default());
-            for &(row, place) in columns.of(column) {
-                let x = &x[row as usize * self.height..][..self.height];
-                add_transposed_product(self.block(place as usize), x, y);
+    /// Transposes every block.
+    pub fn transpose_blocks(&mut self, pool: &Pool) {
+        let (height, width, size) = (self.height, self.width, self.size());
+        each(pool, &mut self.values, size, |_, block| {
+            let (mut small, mut large) = ([S::default(); 64], vec![]);
+            let was = match small.get_mut(..size) {
+                Some(was) => was,
+                None => {
+                    large.resize(size, S::default());
+                    &mut large[..]
+                }
+            };
+            was.copy_from_slice(block);
+            for (r, row) in was.chunks(width).enumerate() {
+                row.iter().enumerate().for_each(|(c, v)| block[c * height + r] = *v);
             }
         });
+        (self.height, self.width) = (width, height);
     }
 
-    /// Makes it the product of two matrices, on a pattern that has all of its blocks.
+    /// Makes it the product of two matrices, A stored with transposed blocks, on a pattern that has all of its blocks.
     pub fn multiply(&mut self, pool: &Pool, a: &Blocks<S>, b: &Blocks<S>, pattern: Arc<Pattern>) {
-        self.reshape(pattern.clone(), a.height, b.width);
+        self.reshape(pattern.clone(), a.width, b.width);
         let size = self.size();
         each_ragged(pool, &mut self.values, &pattern.starts, size, |i, out| {
             out.fill(S::default());
@@ -199,31 +211,30 @@ impl<S: Number> Blocks<S> {
             for (j, left) in a.row(i) {
                 for (column, right) in b.row(j as usize) {
                     let at = columns.partition_point(|c| *c < column) * size;
-                    add_blocks(left, right, b.width, &mut out[at..at + size]);
+                    add_blocks(left, right, [a.width, b.width], &mut out[at..at + size]);
                 }
             }
         });
     }
 
-    /// Makes it A^T B, which is known to be symmetric, likewise; `columns` are A's. The half on and above the diagonal is computed, the other
-    /// one is its copy.
+    /// Makes it A^T B, which is known to be symmetric, with transposed blocks and on such a pattern. The half on and above the diagonal is
+    /// computed, the other one is its copy.
     pub fn multiply_to_symmetric(
         &mut self,
         pool: &Pool,
-        (a, columns): (&Blocks<S>, &ByColumns),
+        a: &Columns<S>,
         b: &Blocks<S>,
         pattern: Arc<Pattern>,
     ) {
-        self.reshape(pattern.clone(), a.width, b.width);
+        self.reshape(pattern.clone(), b.width, a.width);
         let size = self.size();
         each_ragged(pool, &mut self.values, &pattern.starts, size, |i, out| {
             out.fill(S::default());
             let own = pattern.row(i);
-            for &(row, place) in columns.of(i) {
-                let left = a.block(place as usize);
+            for (row, left) in a.column(i) {
                 for (column, right) in b.row_from(row as usize, i as u32) {
                     let at = own.partition_point(|c| *c < column) * size;
-                    add_transposed(left, right, [a.width, b.width], &mut out[at..at + size]);
+                    add_blocks(right, left, [b.width, a.width], &mut out[at..at + size]);
                 }
             }
         });
@@ -246,6 +257,44 @@ impl<S: Number> Blocks<S> {
     }
 }
 
+/// A matrix of blocks by columns, each row-major, in the order in which products with its transpose read them.
+#[derive(Default)]
+pub struct Columns<S> {
+    of: Arc<ByColumns>,
+    height: usize,
+    width: usize,
+    values: Vec<S>,
+}
+
+impl<S: Number> Columns<S> {
+    /// Takes the numbers of a matrix.
+    pub fn keep(&mut self, pool: &Pool, columns: &Arc<ByColumns>, m: &Blocks<S>) {
+        let size = m.size();
+        self.values.resize(columns.blocks.len() * size, S::default());
+        each(pool, &mut self.values, size, |n, block| {
+            block.copy_from_slice(m.block(columns.blocks[n].1 as usize));
+        });
+        (self.of, self.height, self.width) = (columns.clone(), m.height, m.width);
+    }
+
+    /// The blocks of a column, with their rows.
+    pub fn column(&self, column: usize) -> impl Iterator<Item = (u32, &[S])> {
+        let (own, size) = (self.of.starts[column]..self.of.starts[column + 1], self.height * self.width);
+        let rows = self.of.blocks[own.clone()].iter().map(|(row, _)| *row);
+        rows.zip(self.values[own.start * size..own.end * size].chunks_exact(size.max(1)))
+    }
+
+    /// y = M^T x.
+    pub fn apply_transposed(&self, pool: &Pool, x: &[S], y: &mut [S]) {
+        each(pool, y, self.width, |column, y| {
+            y.fill(S::default());
+            for (row, block) in self.column(column) {
+                add_product(block, &x[row as usize * self.height..][..self.height], y);
+            }
+        });
+    }
+}
+
 /// Calls a loop with the width of its rows known to the compiler, where it is a usual one.
 macro_rules! with_width {
     ($width:expr, $f:ident($($arg:expr),*)) => {
@@ -265,7 +314,7 @@ macro_rules! with_width {
     };
 }
 
-/// y = D^-1 x, with the inverses of D's blocks.
+/// y = D^-1 x, with the inverses of D's blocks, which are symmetric.
 pub fn apply_inverse<S: Number>(pool: &Pool, inverse: &[S], block: usize, x: &[S], y: &mut [S]) {
     each(pool, y, block, |e, y| {
         y.fill(S::default());
@@ -273,38 +322,21 @@ pub fn apply_inverse<S: Number>(pool: &Pool, inverse: &[S], block: usize, x: &[S
     });
 }
 
-/// y += B x.
-pub fn add_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
-    with_width!(x.len(), product(block, x, y))
-}
-
 /// y += B^T x.
-fn add_transposed_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
-    with_width!(y.len(), transposed_product(block, x, y))
-}
-
-/// out += A B, B with `width` columns.
-pub fn add_blocks<S: Number>(a: &[S], b: &[S], width: usize, out: &mut [S]) {
-    with_width!(width, blocks(a, b, out))
+pub fn add_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
+    with_width!(y.len(), product(block, x, y))
 }
 
 /// out += A^T B, with so many columns of A and of B.
-fn add_transposed<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out: &mut [S]) {
-    with_width!(width, transposed_blocks(a, b, height, out))
-}
-
-fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
-    let Some(x) = x.first_chunk::<W>() else { return };
-    for (row, y) in block.as_chunks::<W>().0.iter().zip(y) {
-        let mut sum = S::default();
-        for j in 0..W {
-            sum += row[j] * x[j];
-        }
-        *y += sum;
+pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out: &mut [S]) {
+    if height == width && a.len() == height * width {
+        with_width!(width, square(a, b, out))
+    } else {
+        with_width!(width, blocks(a, b, height, out))
     }
 }
 
-fn transposed_product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
+fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
     let Some(y) = y.first_chunk_mut::<W>() else { return };
     let mut sum = *y;
     for (row, x) in block.as_chunks::<W>().0.iter().zip(x) {
@@ -315,20 +347,7 @@ fn transposed_product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [
     *y = sum;
 }
 
-fn blocks<S: Number, const W: usize>(a: &[S], b: &[S], out: &mut [S]) {
-    let b = b.as_chunks::<W>().0;
-    for (row, out) in a.chunks_exact(b.len().max(1)).zip(out.as_chunks_mut::<W>().0) {
-        let mut sum = *out;
-        for (a, b) in row.iter().zip(b) {
-            for j in 0..W {
-                sum[j] += *a * b[j];
-            }
-        }
-        *out = sum;
-    }
-}
-
-fn transposed_blocks<S: Number, const W: usize>(a: &[S], b: &[S], height: usize, out: &mut [S]) {
+fn blocks<S: Number, const W: usize>(a: &[S], b: &[S], height: usize, out: &mut [S]) {
     let b = b.as_chunks::<W>().0;
     for (i, out) in out.as_chunks_mut::<W>().0.iter_mut().enumerate() {
         let mut sum = *out;
@@ -341,31 +360,40 @@ fn transposed_blocks<S: Number, const W: usize>(a: &[S], b: &[S], height: usize,
     }
 }
 
+/// As [`blocks`], all of them square: every place is known to the compiler.
+fn square<S: Number, const W: usize>(a: &[S], b: &[S], out: &mut [S]) {
+    let (a, b, out) = (a.as_chunks::<W>().0, b.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+    let (Some(a), Some(b), Some(out)) =
+        (a.first_chunk::<W>(), b.first_chunk::<W>(), out.first_chunk_mut::<W>())
+    else {
+        return;
+    };
+    for i in 0..W {
+        let mut sum = out[i];
+        for t in 0..W {
+            for j in 0..W {
+                sum[j] += a[t][i] * b[t][j];
+            }
+        }
+        out[i] = sum;
+    }
+}
+
 /// The same loops for any width.
 mod any_width {
     use super::Number;
 
-    pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
-        for (row, y) in block.chunks_exact(width).zip(y) {
-            *y += row.iter().zip(x).fold(S::default(), |sum, (m, x)| sum + *m * *x);
-        }
+    pub fn square<S: Number>(width: usize, a: &[S], b: &[S], out: &mut [S]) {
+        blocks(width, a, b, width, out);
     }
 
-    pub fn transposed_product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
+    pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
         for (row, x) in block.chunks_exact(width).zip(x) {
             y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *x);
         }
     }
 
-    pub fn blocks<S: Number>(width: usize, a: &[S], b: &[S], out: &mut [S]) {
-        for (row, out) in a.chunks_exact(b.len() / width).zip(out.chunks_exact_mut(width)) {
-            for (a, b) in row.iter().zip(b.chunks_exact(width)) {
-                out.iter_mut().zip(b).for_each(|(out, b)| *out += *a * *b);
-            }
-        }
-    }
-
-    pub fn transposed_blocks<S: Number>(width: usize, a: &[S], b: &[S], height: usize, out: &mut [S]) {
+    pub fn blocks<S: Number>(width: usize, a: &[S], b: &[S], height: usize, out: &mut [S]) {
         for (a, b) in a.chunks_exact(height).zip(b.chunks_exact(width)) {
             for (a, out) in a.iter().zip(out.chunks_exact_mut(width)) {
                 out.iter_mut().zip(b).for_each(|(out, b)| *out += *a * *b);

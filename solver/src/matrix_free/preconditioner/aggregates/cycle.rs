@@ -17,8 +17,10 @@ pub fn correct<S: Number>(
     vectors: &mut [Vectors<S>],
 ) {
     let Some((finest, coarser)) = levels.split_first() else { return };
-    let Some(columns) = finest.columns().filter(|_| !coarser.is_empty()) else { return };
-    finest.p.apply_transposed(pool, columns, r, &mut vectors[0][0]);
+    if coarser.is_empty() {
+        return;
+    }
+    finest.columns.apply_transposed(pool, r, &mut vectors[0][0]);
     cycle(pool, coarser, inverse, vectors);
     finest.p.apply(pool, &vectors[0][1], correction);
 }
@@ -39,9 +41,9 @@ fn cycle<S: Number>(pool: &Pool, levels: &[Level<S>], inverse: Option<&[f64]>, v
     }
     let (block, smoother) = (level.block(), &level.smoother);
     apply_inverse(pool, smoother, block, r, e);
-    if let (Some(columns), false) = (level.columns(), coarser.is_empty()) {
+    if !coarser.is_empty() {
         level.rest(pool, r, e, rest);
-        level.p.apply_transposed(pool, columns, rest, &mut others[0][0]);
+        level.columns.apply_transposed(pool, rest, &mut others[0][0]);
         cycle(pool, coarser, inverse, others);
         let correction = &others[0][1];
         each(pool, e, block, |row, e| level.p.add_row(row, correction, e));

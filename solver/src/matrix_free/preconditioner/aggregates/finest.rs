@@ -146,7 +146,7 @@ impl Finest {
         self.starts.len() * size_of::<usize>() + self.shares.len() * size_of::<Share>()
     }
 
-    /// Makes `a` J^T J between scalars that take part.
+    /// Makes `a` J^T J between scalars that take part, with transposed blocks.
     pub fn undamped<S: Number>(&self, pool: &Pool, of: &Numbers<S>, a: &mut Blocks<S>) {
         let c = self.components;
         a.reshape(self.pattern.clone(), c, c);
@@ -158,7 +158,7 @@ impl Finest {
             let (columns, on) = (self.pattern.row(e), of.active[e]);
             let mut add = |place: usize, i: usize, j: usize, value: S| {
                 if on >> i & of.active[columns[place] as usize] >> j & 1 != 0 {
-                    row[(place * c + i) * c + j] += value;
+                    row[(place * c + j) * c + i] += value;
                 }
             };
             let place = |f: usize| columns.partition_point(|column| (*column as usize) < f);
@@ -249,7 +249,7 @@ impl Finest {
         let k = size / c;
         let mut force = vec![S::default(); size];
         for (f, block) in a.row(e) {
-            add_blocks(block, &held[f as usize * size..][..size], k, &mut force);
+            add_blocks(block, &held[f as usize * size..][..size], [c, k], &mut force);
         }
         let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
         let (mut block, mut inverse) = ([S::default(); MOST * MOST], [S::default(); MOST * MOST]);

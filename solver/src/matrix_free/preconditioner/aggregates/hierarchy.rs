@@ -134,7 +134,8 @@ impl<S: Number> Levels for Hierarchy<S> {
         let of_row = |row: usize| {
             a.row(row).flat_map(move |(column, block)| {
                 let (height, width) = (a.height, a.width);
-                let at = move |n: usize| (row * height + n / width, column as usize * width + n % width);
+                // Blocks are transposed.
+                let at = move |n: usize| (row * height + n % width, column as usize * width + n / width);
                 block.iter().enumerate().map(move |(n, v)| (at(n).0, at(n).1, (*v).into()))
             })
         };
@@ -175,10 +176,9 @@ fn inverse<S: Number>(level: &Level<S>) -> Option<Vec<f64>> {
     let mut dense = Mat::zeros(n, n);
     for i in 0..level.elements() {
         for (j, block) in level.a.row(i) {
-            block
-                .iter()
-                .enumerate()
-                .for_each(|(at, v)| dense[(i * k + at / k, j as usize * k + at % k)] = (*v).into());
+            // Blocks are transposed.
+            let at = |n: usize| (i * k + n % k, j as usize * k + n / k);
+            block.iter().enumerate().for_each(|(n, v)| dense[at(n)] = (*v).into());
         }
     }
     let inverse = inverted(&dense);

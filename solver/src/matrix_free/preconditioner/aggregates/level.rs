@@ -1,7 +1,7 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{
-    Blocks, ByColumns, Number, Pattern, add_blocks, apply_inverse,
+    Blocks, ByColumns, Columns, Number, Pattern, add_blocks, apply_inverse,
 };
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, sum};
 use crate::problem::aggregates::{self, DEPENDENT, NONE, POWER_STEPS, SAFETY};
@@ -15,7 +15,7 @@ const MOST: usize = 16;
 /// once per level and small (candidates, T, blocks while they are inverted) is in float64.
 #[derive(Default)]
 pub struct Level<S> {
-    /// A, all blocks of both triangles.
+    /// A, all blocks of both triangles, transposed.
     pub a: Blocks<S>,
     /// w D^-1, block by block, D the diagonal blocks of A and w = 4/(3 lambda), lambda a bound or estimate of the largest eigenvalue of D^-1 A.
     pub smoother: Vec<S>,
@@ -25,8 +25,10 @@ pub struct Level<S> {
     pub candidates: Vec<f64>,
     /// The way to the next level.
     pub shape: Option<Shape>,
-    /// P.
+    /// P, with transposed blocks once the next level is made.
     pub p: Blocks<S>,
+    /// P by columns.
+    pub columns: Columns<S>,
     /// A P.
     ap: Blocks<S>,
     /// T, a block for every member of every aggregate.
@@ -65,8 +67,8 @@ pub struct Shape {
     p: Arc<Pattern>,
     ap: Arc<Pattern>,
     next: Arc<Pattern>,
-    /// P by columns.
-    pub columns: Arc<ByColumns>,
+    /// The blocks of P by columns.
+    columns: Arc<ByColumns>,
 }
 
 impl<S: Number> Level<S> {
@@ -98,11 +100,6 @@ impl<S: Number> Level<S> {
     /// Elements.
     pub fn elements(&self) -> usize {
         self.a.pattern.rows()
-    }
-
-    /// P by columns, where there is a next level.
-    pub fn columns(&self) -> Option<&ByColumns> {
-        self.shape.as_ref().map(|s| &*s.columns)
     }
 
     /// Makes the smoother, of new numbers for A: with this bound of lambda, or with what the power method finds.
@@ -141,8 +138,10 @@ impl<S: Number> Level<S> {
         }
         self.smooth(pool, &shape);
         self.ap.multiply(pool, &self.a, &self.p, shape.ap.clone());
-        next.a.multiply_to_symmetric(pool, (&self.p, &shape.columns), &self.ap, shape.next.clone());
-        self.silence(pool, &shape, noise, &mut next.a);
+        self.columns.keep(pool, &shape.columns, &self.p);
+        next.a.multiply_to_symmetric(pool, &self.columns, &self.ap, shape.next.clone());
+        self.silence(pool, noise, &mut next.a);
+        self.p.transpose_blocks(pool);
         self.shape = Some(shape);
         true
     }
@@ -242,14 +241,14 @@ impl<S: Number> Level<S> {
             let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate) * block * k;
             for (f, a) in a.row(e) {
                 if let Some((aggregate, t)) = of(f as usize) {
-                    add_blocks(a, t, k, &mut at[place(aggregate)..][..block * k]);
+                    add_blocks(a, t, [block, k], &mut at[place(aggregate)..][..block * k]);
                 }
             }
             at.iter_mut().for_each(|v| *v = S::default() - *v);
             out.fill(S::default());
             let smoother = &smoother[e * block * block..][..block * block];
             for (at, out) in at.chunks(block * k).zip(out.chunks_mut(block * k)) {
-                add_blocks(smoother, at, k, out);
+                add_blocks(smoother, at, [block, k], out);
             }
             if let Some((aggregate, t)) = of(e) {
                 out[place(aggregate)..].iter_mut().zip(t).for_each(|(out, t)| *out += *t);
@@ -258,13 +257,13 @@ impl<S: Number> Level<S> {
     }
 
     /// Makes rows and columns 0 whose diagonal entry in `next` is not above what rounding leaves of 0.
-    fn silence(&self, pool: &Pool, shape: &Shape, noise: f64, next: &mut Blocks<S>) {
+    fn silence(&self, pool: &Pool, noise: f64, next: &mut Blocks<S>) {
         let (block, k) = (self.block(), next.height);
         let mut kept = vec![0.0f64; next.pattern.rows() * k];
         each(pool, &mut kept, k, |aggregate, kept| {
-            for &(e, place) in shape.columns.of(aggregate) {
+            for (e, block_of_p) in self.columns.column(aggregate) {
                 let Some(own) = self.a.pattern.place(e as usize, e) else { continue };
-                for (c, p) in self.p.block(place as usize).chunks(k).enumerate() {
+                for (c, p) in block_of_p.chunks(k).enumerate() {
                     let diagonal: f64 = self.a.block(own)[c * block + c].into();
                     kept.iter_mut().zip(p).for_each(|(kept, &p)| *kept += p.into() * p.into() * diagonal);
                 }
@@ -282,7 +281,8 @@ impl<S: Number> Level<S> {
         each_ragged(pool, values, &pattern.starts, k * k, |i, row| {
             for (&j, block) in pattern.row(i).iter().zip(row.chunks_mut(k * k)) {
                 let on = |a: usize, b: usize| kept[i * k + a] * kept[j as usize * k + b] != 0.0;
-                let off = block.iter_mut().enumerate().filter(|(n, _)| !on(n / k, n % k));
+                // Transposed.
+                let off = block.iter_mut().enumerate().filter(|(n, _)| !on(n % k, n / k));
                 off.for_each(|(_, v)| *v = S::default());
             }
         });
@@ -317,7 +317,8 @@ impl<S: Number> Level<S> {
             let own =
                 (2 * s.own.len() + s.members.len()) * size_of::<u32>() + s.starts.len() * size_of::<usize>();
             let columns = s.columns.blocks.len() * 2 * size_of::<u32>();
-            let products = (s.p.columns.len() + s.ap.columns.len() + s.members.len()) * block * candidates;
+            let products =
+                (2 * s.p.columns.len() + s.ap.columns.len() + s.members.len()) * block * candidates;
             own + columns + products * number + lists(&s.p) + lists(&s.ap) + lists(a)
         });
         blocks + elements * block * candidates * size_of::<f64>() + lists(a) + shape
@@ -360,18 +361,24 @@ impl Shape {
     }
 }
 
-/// Makes the columns of a matrix, row-major, orthonormal, the first ones first; 0 where one depends on those before.
+/// Makes the columns of a matrix, row-major, orthonormal, the first ones first; 0 where one depends on those before. Gram and Schmidt, twice:
+/// all shares of a column at once, row by row.
 fn orthonormalise(t: &mut [f64], k: usize) {
-    let dot = |t: &[f64], i: usize, j: usize| t.chunks(k).map(|row| row[i] * row[j]).sum::<f64>();
+    let mut shares = vec![0.0; k];
     for j in 0..k {
-        let whole = dot(t, j, j).sqrt();
+        let square = |t: &[f64]| t.chunks_exact(k).map(|row| row[j] * row[j]).sum::<f64>();
+        let whole = square(t).sqrt();
         for _ in 0..2 {
-            for i in 0..j {
-                let share = dot(t, i, j);
-                t.chunks_mut(k).for_each(|row| row[j] -= share * row[i]);
+            let shares = &mut shares[..j];
+            shares.fill(0.0);
+            for row in t.chunks_exact(k) {
+                shares.iter_mut().zip(row).for_each(|(share, v)| *share += v * row[j]);
+            }
+            for row in t.chunks_exact_mut(k) {
+                row[j] -= shares.iter().zip(&row[..j]).map(|(share, v)| share * v).sum::<f64>();
             }
         }
-        let norm = dot(t, j, j).sqrt();
+        let norm = square(t).sqrt();
         let scale = if norm > DEPENDENT * whole { 1.0 / norm } else { 0.0 };
         t.chunks_mut(k).for_each(|row| row[j] = if scale == 0.0 { 0.0 } else { row[j] * scale });
     }
