@@ -1,5 +1,6 @@
 //! Helpers that end-to-end tests share: the reference cases of `data/cases`.
 
+pub mod hierarchies;
 pub mod small;
 
 use rand_xoshiro::SplitMix64;

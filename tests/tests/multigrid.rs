@@ -1,46 +1,17 @@
 //! Multigrid against the sparse matrices of the assembled path: A on every level, steps, numbers of PCG iterations.
 
-use sumsq::assembled::{Explicit, Jacobian, LinearSolver, Multigrid};
+use sumsq::assembled::{Explicit, LinearSolver, Multigrid};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
-use sumsq::energy::model::SpaceId;
 use sumsq::{
-    Backend, CompileOptions, Method, Precision, Preconditioner, ProblemData, Report, SolveOptions, Solver,
-    assembled,
+    Backend, CompileOptions, Precision, Preconditioner, ProblemData, SolveOptions, Solver, assembled,
 };
+use sumsq_tests::hierarchies::{self, assert_same_bits, coupled};
 use sumsq_tests::small::{self, Small};
 use sumsq_tests::{Case, Random, assert_vectors_close, bind, doubles, indices};
 
 fn compiled(precision: Precision, threads: usize) -> CompileOptions {
-    CompileOptions {
-        precision,
-        threads: Some(threads),
-        preconditioner: Preconditioner::Multigrid,
-        ..CompileOptions::default()
-    }
-}
-
-/// Two unknowns, coupled within an element and across, with an excluded part, on a grid of these sizes.
-fn coupled(w: usize, h: usize, excluded: f64) -> Small {
-    let mut random = Random::new(w as u64 * 1000 + h as u64);
-    let text = r#"
-        local W, H = Dim("W", 0), Dim("H", 1)
-        local X = Unknown("X", opt_float, {W,H}, 0)
-        local T = Unknown("T", opt_float, {W,H}, 1)
-        local A = Array("A", opt_float, {W,H}, 2)
-        Exclude(greater(A(0,0), 0.9))
-        Energy(0.01 * (X(0,0) - A(0,0)), X(0,0) - X(1,0) - 0.3 * sin(T(0,0)), X(0,0) - X(0,1) - 0.2 * T(0,0),
-               T(0,0) - T(1,0), 0.5 * (T(0,0) - T(0,1)))
-    "#;
-    let n = w * h;
-    let mask = random.numbers(n).into_iter().map(|m| if m > 1.0 - 2.0 * excluded { 1.0 } else { 0.4 * m });
-    let mask = mask.collect();
-    let arrays = [
-        doubles("X", &[h, w], random.numbers(n)),
-        doubles("T", &[h, w], random.numbers(n)),
-        doubles("A", &[h, w], mask),
-    ];
-    bind(text, &arrays)
+    hierarchies::compiled(Preconditioner::Multigrid, precision, threads)
 }
 
 /// A list whose elements are read up to three apart, one unknown, and residuals of a graph over it.
@@ -71,41 +42,9 @@ fn problems() -> Vec<(String, Small)> {
     all
 }
 
-/// The oracle of Gauss-Newton's system at the start.
-fn oracle(problem: &Explicit<'_>) -> (Multigrid, Jacobian, Vec<f64>) {
-    let (residuals, jacobian) = problem.linearise(&problem.initial());
-    let (diag, damping) = (jacobian.diag(), vec![0.0; problem.free()]);
-    let b = jacobian.apply_transpose(&residuals).into_iter().map(|g| -g).collect();
-    (Multigrid::new(problem, &jacobian, &diag, &damping, None), jacobian, b)
-}
-
 #[test]
 fn every_level_is_the_product_of_sparse_matrices() {
-    let options = SolveOptions { method: Method::GaussNewton, ..SolveOptions::default() };
-    for (name, (energy, data)) in problems() {
-        let solver = Solver::compile(energy.clone(), &compiled(Precision::F64, 2)).unwrap();
-        let mut problem = solver.plan(&data).unwrap();
-        drop(problem.init(&data, &options).unwrap());
-        let explicit = Explicit::new(&energy, &data).unwrap();
-        let (oracle, ..) = oracle(&explicit);
-        let mut levels = 0;
-        for space in (0..energy.spaces.len() as u32).map(SpaceId) {
-            for level in 0..40 {
-                let Some(expected) = oracle.level(space, level) else { break };
-                let came =
-                    problem.level(space, level as u8).unwrap_or_else(|| panic!("{name}: no level {level}"));
-                let mut made = sprs::TriMat::new(expected.shape());
-                came.into_iter().for_each(|(i, j, v)| made.add_triplet(i, j, v));
-                let made: sprs::CsMat<f64> = made.to_csr();
-                let largest = expected.data().iter().fold(0.0f64, |m, v| m.max(v.abs()));
-                let off = (&made - expected).data().iter().fold(0.0f64, |m, v| m.max(v.abs()));
-                assert!(largest > 0.0 && off <= 1e-12 * largest, "{name}, level {level}: off by {off:e}");
-                levels += 1;
-            }
-            assert_eq!(problem.level(space, 40), None);
-        }
-        assert!(levels >= 2, "{name}: {levels} levels");
-    }
+    hierarchies::assert_levels(Preconditioner::Multigrid, problems());
 }
 
 /// Sweep A computes p in whole vectors around the domain, more than half of them further out than the ways of the next level lead.
@@ -128,52 +67,12 @@ fn corrections_are_read_as_far_out_as_p_is_computed() {
 
 #[test]
 fn steps_are_those_of_sparse_matrices() {
-    let options = SolveOptions { iterations: Some(2), linear_iterations: Some(5), ..SolveOptions::default() };
-    for (name, (energy, data)) in problems() {
-        let compiled = compiled(Precision::F64, 2);
-        let solver = Solver::compile(energy.clone(), &compiled).unwrap();
-        let (mut ours, mut theirs) = (data.clone(), data.clone());
-        let report = solver.plan(&data).unwrap().solve(&mut ours, &options).unwrap();
-        let expected = assembled::solve(&energy, &mut theirs, &compiled, &options, LinearSolver::Cg).unwrap();
-        for (a, b) in report.iterations.iter().zip(&expected.iterations) {
-            assert_eq!((a.linear_iterations, a.accepted), (b.linear_iterations, b.accepted), "{name}");
-        }
-        assert_vectors_close(&name, &ours.x(), &theirs.x(), 1e-8);
-    }
+    hierarchies::assert_steps(Preconditioner::Multigrid, problems());
 }
 
-/// Rejected steps take another radius to the same linearisation: A is combined anew of J^T J and D.
 #[test]
 fn rejected_steps_are_those_of_sparse_matrices() {
-    let (w, h) = (53, 41);
-    let mut random = Random::new(77);
-    let text = r#"
-        local W, H = Dim("W", 0), Dim("H", 1)
-        local X = Unknown("X", opt_float2, {W,H}, 0)
-        local A = Array("A", opt_float, {W,H}, 1)
-        Exclude(greater(A(0,0), 0.9))
-        Energy(10 * (X(0,0,1) - X(0,0,0) * X(0,0,0)), 1 - X(0,0,0), 0.1 * (X(0,0) - X(1,0)), 0.2 * (X(0,0) - X(0,1)))
-    "#;
-    // The valley of Rosenbrock's function, from its far end.
-    let far = random.numbers(2 * w * h).into_iter().enumerate();
-    let far = far.map(|(i, x)| [-1.2, 1.0][i % 2] + 0.1 * x).collect();
-    let arrays = [doubles("X", &[h, w, 2], far), doubles("A", &[h, w], random.numbers(w * h))];
-    let (energy, data) = bind(text, &arrays);
-    let options = SolveOptions {
-        iterations: Some(6),
-        linear_iterations: Some(8),
-        radius: Some(1e6),
-        ..SolveOptions::default()
-    };
-    let compiled = compiled(Precision::F64, 2);
-    let (mut ours, mut theirs) = (data.clone(), data.clone());
-    let solver = Solver::compile(energy.clone(), &compiled).unwrap();
-    let report = solver.plan(&data).unwrap().solve(&mut ours, &options).unwrap();
-    let expected = assembled::solve(&energy, &mut theirs, &compiled, &options, LinearSolver::Cg).unwrap();
-    let accepted = |report: &Report| report.iterations.iter().map(|i| i.accepted).collect::<Vec<bool>>();
-    assert_eq!(accepted(&report), accepted(&expected));
-    assert!(accepted(&report).windows(2).any(|w| w == [false, true]), "{:?}", accepted(&report));
-    assert_vectors_close("x", &ours.x(), &theirs.x(), 1e-8);
+    hierarchies::assert_rejected_steps(Preconditioner::Multigrid);
 }
 
 fn solve(energy: &Energy, data: &ProblemData<'static>, compiled: &CompileOptions) -> ProblemData<'static> {
@@ -187,11 +86,7 @@ fn solve(energy: &Energy, data: &ProblemData<'static>, compiled: &CompileOptions
 #[test]
 fn bits_do_not_depend_on_threads() {
     for (energy, data) in [coupled(257, 190, 0.2), list(9001)] {
-        let bits = |threads| sumsq_tests::bits(&solve(&energy, &data, &compiled(Precision::Mixed, threads)));
-        let one = bits(1);
-        for threads in [2, 3, 5, 8] {
-            assert_eq!(bits(threads), one, "{threads} threads");
-        }
+        assert_same_bits(|threads| solve(&energy, &data, &compiled(Precision::Mixed, threads)));
     }
 }
 
@@ -317,32 +212,9 @@ fn cycles_of_every_shape() {
         let damping: Vec<f64> = diag.iter().map(|d| d / 1e4).collect();
         for (additive, expected) in expected.into_iter().enumerate() {
             let m = Multigrid::new(&problem, &jacobian, &diag, &damping, Some(additive));
-            let came = pcg(&jacobian, &damping, &residuals, &|r| m.apply_inverse(r));
+            let came = hierarchies::pcg(&jacobian, &damping, &residuals, &|r| m.apply_inverse(r));
             println!("{name}, {additive} additive levels: {came} iterations, {expected} expected");
             assert!(came.abs_diff(expected) as f64 <= (0.15 * expected as f64).max(1.0), "{name}: {came}");
         }
     }
-}
-
-/// Iterations to |r| <= 1e-6 |b|.
-fn pcg(jacobian: &Jacobian, damping: &[f64], residuals: &[f64], m: &dyn Fn(&[f64]) -> Vec<f64>) -> usize {
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let mut r: Vec<f64> = jacobian.apply_transpose(residuals).into_iter().map(|g| -g).collect();
-    let end = 1e-12 * dot(&r, &r);
-    let mut p = m(&r);
-    let mut rz = dot(&r, &p);
-    for k in 1..2000 {
-        let mut q = jacobian.apply_transpose(&jacobian.apply(&p));
-        q.iter_mut().zip(p.iter().zip(damping)).for_each(|(q, (p, d))| *q += d * p);
-        let alpha = rz / dot(&p, &q);
-        r.iter_mut().zip(&q).for_each(|(r, q)| *r -= alpha * q);
-        if dot(&r, &r) <= end {
-            return k;
-        }
-        let z = m(&r);
-        let next = dot(&r, &z);
-        p.iter_mut().zip(&z).for_each(|(p, z)| *p = z + next / rz * *p);
-        rz = next;
-    }
-    2000
 }
