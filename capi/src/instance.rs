@@ -141,7 +141,7 @@ impl Instance {
         let before = self.progress().map_or(0, |p| p.steps);
         let stepped = self.refresh().and_then(|()| {
             let Some(Live::Running(session)) = &mut self.live else { return Err(not_started()) };
-            Ok(session.step()?)
+            Ok(session.step_on(self.data.as_ref())?)
         });
         // A device may fail when it is to hand out what it has computed.
         let handed_out = stepped.and_then(|ended| self.download().map(|()| ended));

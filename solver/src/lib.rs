@@ -6,6 +6,7 @@ pub mod assembled;
 pub mod check;
 mod counting_sort;
 mod error;
+mod growth;
 // Parts that `sumsq show`, tests and benches look into: no part of the interface.
 #[doc(hidden)]
 pub mod matrix_free;

@@ -2,8 +2,9 @@
 
 use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads, free_elements};
 use crate::error::{Blame, SolveError};
+use crate::growth::Growth;
 use crate::matrix_free::plan::on_device::Exported;
-use crate::matrix_free::plan::steps::Run;
+use crate::matrix_free::plan::steps::{Grow, Run};
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
 use crate::problem::options::{Precision, SolveOptions};
@@ -72,7 +73,7 @@ impl Problem {
         callback: Callback<'_>,
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
-        session.run_or_fail(callback);
+        session.run_or_fail(Some(data), callback);
         if let Err(error) = session.unknowns(data) {
             session.lose(error);
         }
@@ -137,9 +138,21 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// # Errors
     /// A failure of the engine.
     pub fn step(&mut self) -> Result<Option<Termination>, SolveError> {
+        self.step_on(None)
+    }
+
+    /// As [`Session::step`], with the data that the problem has, if they are at hand: a plan with other preconditioners is made of them, which
+    /// `auto` may go on with.
+    ///
+    /// # Errors
+    /// A failure of the engine.
+    pub fn step_on(&mut self, data: Option<&ProblemData<'_>>) -> Result<Option<Termination>, SolveError> {
         let _standard = FloatEnvironment::standard();
-        let plan = &mut self.problem.borrow_mut().plan;
-        let ended = self.minimiser.step(&mut self.run.on(plan));
+        let Problem { plan, code, base, .. } = self.problem.borrow_mut();
+        let mut growth = data.map(|data| Growth { base, code, data });
+        let growth = growth.as_mut().map(|growth| growth as &mut dyn Grow);
+        let mut steps = self.run.growing_on(plan, growth);
+        let ended = self.minimiser.step(&mut steps);
         self.check()?;
         Ok(ended)
     }
@@ -149,15 +162,30 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// # Errors
     /// A failure of the engine.
     pub fn run(&mut self, callback: Callback<'_>) -> Result<(), SolveError> {
+        self.run_on(None, callback)
+    }
+
+    /// As [`Session::run`], with data as for [`Session::step_on`].
+    ///
+    /// # Errors
+    /// A failure of the engine.
+    pub fn run_on(
+        &mut self,
+        data: Option<&ProblemData<'_>>,
+        callback: Callback<'_>,
+    ) -> Result<(), SolveError> {
         let _standard = FloatEnvironment::standard();
-        let plan = &mut self.problem.borrow_mut().plan;
-        self.minimiser.run(&mut self.run.on(plan), callback);
+        let Problem { plan, code, base, .. } = self.problem.borrow_mut();
+        let mut growth = data.map(|data| Growth { base, code, data });
+        let growth = growth.as_mut().map(|growth| growth as &mut dyn Grow);
+        let mut steps = self.run.growing_on(plan, growth);
+        self.minimiser.run(&mut steps, callback);
         self.check()
     }
 
     /// As [`Session::run`]; a failure of the engine ends the solve, and the report tells of it.
-    fn run_or_fail(&mut self, callback: Callback<'_>) {
-        if let Err(error) = self.run(callback) {
+    fn run_or_fail(&mut self, data: Option<&ProblemData<'_>>, callback: Callback<'_>) {
+        if let Err(error) = self.run_on(data, callback) {
             self.fail(error);
         }
     }
@@ -251,7 +279,8 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let problem = self.problem.borrow();
         let code = &problem.code;
         let setup = self.run.setup_seconds;
-        let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve, setup };
+        let seconds =
+            Seconds { compile: problem.base.compile_seconds, plan: problem.plan_seconds, solve, setup };
         let warnings = [self.of_data, self.warnings].concat();
         let setting = Setting {
             groups: problem.plan.k.energy.groups.clone(),
@@ -259,11 +288,11 @@ impl<P: BorrowMut<Problem>> Session<P> {
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,
             method: self.options.method,
-            preconditioner: code.settings.preconditioners[usize::from(self.run.kind())].name(),
+            preconditioner: self.run.preconditioner(),
             grids: problem.hierarchies(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
-            why_cpu: code.why_cpu.clone(),
+            why_cpu: problem.base.why_cpu.clone(),
             lent: problem.plan.lent(),
             waits: problem.plan.waits() - self.waited,
             precision: code.options.precision,
@@ -295,7 +324,10 @@ impl Started {
         let free = problem.free_scalars(data);
         let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
         let limit = options.linear_iterations.unwrap_or_else(ten_times);
-        let mut run = Run::new(options.clone(), limit, &problem.code.settings.preconditioners);
+        let run = Run::new(options.clone(), limit, &problem.code.settings.preconditioners);
+        // Without a rule that ends PCG, the limit says how many iterations of the kind there is are wanted.
+        let ends_by_rule = options.linear_tolerance.is_some() || options.forcing > 0.0;
+        let mut run = run.choosing(problem.auto.clone().filter(|_| ends_by_rule));
         let precision = problem.code.options.precision;
         let minimiser = Minimiser::start(&mut run.on(&mut problem.plan), options.clone(), precision, free);
         if let Some(e) = run.failure.take() {
@@ -395,7 +427,7 @@ mod tests {
         let good = session.energies().total;
         session.run.failure =
             Some(SolveError::Backend(sumsq_codegen::error::CudaError::NoSuchDevice { asked: 1, last: 0 }));
-        session.run_or_fail(&mut |_| Control::Continue);
+        session.run_or_fail(None, &mut |_| Control::Continue);
         session.unknowns(&mut data).unwrap();
         let report = session.finish().0;
         assert_eq!((report.termination, report.iterations.len()), (Termination::Failed, 1));

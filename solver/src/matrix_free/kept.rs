@@ -5,7 +5,7 @@
 //! them is gone, so is all, as if nothing had been kept; and what was refused is not kept, so that it is refused again.
 
 use crate::matrix_free::outline::Outline;
-use crate::problem::options::CompileOptions;
+use crate::problem::options::{CompileOptions, Preconditioner};
 use serde::{Deserialize, Serialize};
 use sumsq_codegen::Target;
 use sumsq_codegen::cache::{Cache, Key};
@@ -27,11 +27,22 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// That of an energy under these options.
-    pub fn new(cache: &'a Cache, energy: &Energy, options: &CompileOptions, target: &Target) -> Place<'a> {
+    /// That of an energy under these options, with a second preconditioner if there is one.
+    pub fn new(
+        cache: &'a Cache,
+        energy: &Energy,
+        (options, second): (&CompileOptions, Option<Preconditioner>),
+        target: &Target,
+    ) -> Place<'a> {
         // These change no code.
         let options = CompileOptions { threads: None, max_memory: None, ..options.clone() };
-        let what = (env!("SUMSQ_SOURCES"), SOURCES, format!("{options:?}"), energy);
+        let what = (
+            env!("SUMSQ_SOURCES"),
+            SOURCES,
+            format!("{options:?}"),
+            second.map(Preconditioner::name),
+            energy,
+        );
         Place { cache, key: compile::key(&what, target) }
     }
 

@@ -26,6 +26,8 @@ pub struct Forcing {
     trial: f64,
     /// The decrease of E that the model predicts for s.
     predicted: f64,
+    /// True if eta ended the solve that s is of.
+    decided: bool,
 }
 
 impl Forcing {
@@ -37,6 +39,7 @@ impl Forcing {
             energy: f64::NAN,
             trial: f64::NAN,
             predicted: f64::NAN,
+            decided: false,
         }
     }
 
@@ -50,9 +53,9 @@ impl Forcing {
         self.energy = energy;
     }
 
-    /// A step was proposed.
-    pub fn proposed(&mut self, predicted: f64) {
-        (self.predicted, self.trial) = (predicted, f64::NAN);
+    /// A step was proposed. A solve that went by other rules says nothing of eta.
+    pub fn proposed(&mut self, predicted: f64, decided: bool) {
+        (self.predicted, self.trial, self.decided) = (predicted, f64::NAN, decided);
     }
 
     /// It was tried.
@@ -72,7 +75,7 @@ impl Forcing {
     }
 
     fn adapt(&mut self, gain_ratio: f64) {
-        if !self.adapts {
+        if !self.adapts || !self.decided {
             return;
         }
         if gain_ratio > 0.5 {
@@ -93,7 +96,7 @@ mod tests {
         let mut f = Forcing::new(&options);
         let mut step = |trial: f64, accepted: bool| {
             f.at_x(1.0);
-            f.proposed(0.5);
+            f.proposed(0.5, true);
             f.tried(trial);
             if accepted {
                 f.accepted()

@@ -215,7 +215,7 @@ impl<M: Model> Steps for Host<'_, M> {
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
             (s, predicted) = self.descend();
         }
-        self.forcing.proposed(predicted);
+        self.forcing.proposed(predicted, true);
         LinearResult {
             iterations: solution.iterations,
             stop: solution.stop,

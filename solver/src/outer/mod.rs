@@ -1,5 +1,6 @@
 //! The outer loop: takes steps that a path (matrix-free or assembled) offers, gives accepted iterates and the reason it ended.
 
+pub mod auto;
 pub mod forcing;
 pub(crate) mod host;
 pub mod lm;

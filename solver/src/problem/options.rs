@@ -36,7 +36,7 @@ pub enum Precision {
 /// M in PCG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Preconditioner {
-    /// None if the energy says so, else block Jacobi where an element has several unknowns, else Jacobi.
+    /// None if the energy says so, else block Jacobi where an element has several unknowns, else Jacobi; then one with levels where that pays.
     #[default]
     Auto,
     /// M = I on free, constrained unknowns.

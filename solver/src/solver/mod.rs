@@ -6,6 +6,7 @@
 //! ```
 
 mod auto;
+mod candidates;
 mod probe;
 
 pub use crate::solver::probe::LinearProbe;
@@ -21,17 +22,18 @@ use crate::matrix_free::kept::Place;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings, compile};
-use crate::matrix_free::preconditioner::Preconditioner;
+use crate::matrix_free::preconditioner;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
+use crate::outer::auto::Auto;
 use crate::outer::lm::{Energies, energy_noise};
 use crate::problem::data::ProblemData;
 use crate::problem::memory::MemoryLimit;
-use crate::problem::options::{Backend, CompileLimits, CompileOptions, OptionError};
+use crate::problem::options::{Backend, CompileLimits, CompileOptions, OptionError, Preconditioner};
 use crate::problem::report::{Grids, Held};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use sumsq_codegen::cache::Cache;
 use sumsq_codegen::compile::cache;
@@ -62,6 +64,9 @@ pub(crate) struct Code {
     pub(crate) why_cpu: Option<String>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,
+    /// The energy as it was given, where `auto` may go on with other preconditioners: their code is made of it when they are first needed.
+    given: Option<Energy>,
+    grown: Grown,
 }
 
 impl Solver {
@@ -70,7 +75,7 @@ impl Solver {
     /// # Errors
     /// Options that are out of range or that the energy cannot honour, a back end that is not there, or a failure of the engine.
     pub fn compile(energy: Energy, options: &CompileOptions) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, None, None, cache().as_ref())
+        Solver::compile_using(energy, options, None, Kinds::Option, cache().as_ref())
     }
 
     /// As [`Solver::compile`], for a machine in place of that of the options: of other lanes, say. The code runs here.
@@ -82,7 +87,7 @@ impl Solver {
         options: &CompileOptions,
         target: Target,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, Some(target), None, cache().as_ref())
+        Solver::compile_using(energy, options, Some(target), Kinds::Option, cache().as_ref())
     }
 
     /// As [`Solver::compile`], with this cache in place of the user's.
@@ -95,7 +100,7 @@ impl Solver {
         options: &CompileOptions,
         cache: Option<&Cache>,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, None, None, cache)
+        Solver::compile_using(energy, options, None, Kinds::Option, cache)
     }
 
     /// As [`Solver::compile_for`], with these preconditioners, at least one, in place of that of the options: a solve begins with the
@@ -107,55 +112,35 @@ impl Solver {
     pub fn compile_with(
         energy: Energy,
         options: &CompileOptions,
-        preconditioners: Vec<Arc<dyn Preconditioner>>,
+        preconditioners: Vec<Arc<dyn preconditioner::Preconditioner>>,
     ) -> Result<Solver, SolveError> {
         let cache = cache();
-        Solver::compile_using(energy, options, None, Some(preconditioners), cache.as_ref())
+        Solver::compile_using(energy, options, None, Kinds::Given(preconditioners), cache.as_ref())
     }
 
     fn compile_using(
         energy: Energy,
         options: &CompileOptions,
         target: Option<Target>,
-        preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
+        kinds: Kinds,
         cache: Option<&Cache>,
     ) -> Result<Solver, SolveError> {
         let _standard = FloatEnvironment::standard();
-        let started = Instant::now();
         options.check()?;
+        let started = Instant::now();
         let (target, why_cpu) =
             target.map_or_else(|| options.machine_for(&energy), |target| Ok((target, None)))?;
-        // Its key does not tell code of less effort apart.
-        let cache = cache.filter(|_| options.limits.effort == Effort::Full);
-        // Preconditioners of others have no key.
-        let place = cache.filter(|_| preconditioners.is_none());
-        let place = place.map(|cache| Place::new(cache, &energy, options, &target));
-        let kept = place.as_ref().and_then(Place::load);
-        let is_kept = kept.is_some();
-        let (k, pipelines, settings) = match kept {
-            Some((k, pipelines)) => {
-                let k = k.of(options.losses.apply(energy));
-                let settings = Settings::new(&k.energy, options)?;
-                (k, pipelines, settings)
-            }
-            None => {
-                let (k, settings) = skeleton(energy, options, target, preconditioners)?;
-                let (k, pipelines) = compile(&k, &settings, options.limits(started), cache)?;
-                place.iter().for_each(|place| place.keep(&k, &pipelines));
-                (k, pipelines, settings)
+        let pool = || {
+            let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
+            match options.threads {
+                Some(asked) if pool.threads() < asked => {
+                    Err(SolveError::Threads { asked, started: pool.threads() })
+                }
+                _ => Ok(pool),
             }
         };
-        let modules = Modules::new(pipelines, &k.target);
-        let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
-        match options.threads {
-            Some(asked) if pool.threads() < asked => {
-                return Err(SolveError::Threads { asked, started: pool.threads() });
-            }
-            _ => {}
-        }
-        let compile_seconds = started.elapsed().as_secs_f64();
-        let (k, options) = (Arc::new(k), options.clone());
-        let code = Code { k, settings, options, modules, is_kept, why_cpu, pool, compile_seconds };
+        let mut code = Code::new(energy, options, target, kinds, cache, pool)?;
+        (code.why_cpu, code.compile_seconds) = (why_cpu, started.elapsed().as_secs_f64());
         Ok(Solver { code: Arc::new(code) })
     }
 
@@ -180,7 +165,96 @@ impl Solver {
     }
 }
 
+/// The code with a second preconditioner, for each that has levels; `None` where it was refused.
+#[derive(Default)]
+struct Grown {
+    multigrid: OnceLock<Option<Arc<Code>>>,
+    aggregation: OnceLock<Option<Arc<Code>>>,
+}
+
 impl Code {
+    /// The same with a second preconditioner, if that can be.
+    pub(crate) fn with(&self, second: Preconditioner) -> Option<Arc<Code>> {
+        let of = match second {
+            Preconditioner::Multigrid => &self.grown.multigrid,
+            _ => &self.grown.aggregation,
+        };
+        let make = || {
+            let (energy, target, pool) = (self.given.clone()?, self.k.target.clone(), self.pool.clone());
+            let kinds = Kinds::And(second);
+            Code::new(energy, &self.options, target, kinds, cache().as_ref(), || Ok(pool)).ok().map(Arc::new)
+        };
+        of.get_or_init(make).clone()
+    }
+}
+
+/// The preconditioners of a solver.
+enum Kinds {
+    /// That of the options.
+    Option,
+    /// A second one beside it.
+    And(Preconditioner),
+    /// These.
+    Given(Vec<Arc<dyn preconditioner::Preconditioner>>),
+}
+
+impl Code {
+    /// Loads or makes it.
+    fn new(
+        energy: Energy,
+        options: &CompileOptions,
+        target: Target,
+        kinds: Kinds,
+        cache: Option<&Cache>,
+        pool: impl FnOnce() -> Result<Arc<Pool>, SolveError>,
+    ) -> Result<Code, SolveError> {
+        let started = Instant::now();
+        let second = if let Kinds::And(second) = &kinds { Some(*second) } else { None };
+        let may_grow = matches!(kinds, Kinds::Option)
+            && options.preconditioner == Preconditioner::Auto
+            && target.gpu.is_none()
+            && !preconditioner::kinds::with_levels(&energy).is_empty();
+        let given = may_grow.then(|| energy.clone());
+        // Its key does not tell code of less effort apart.
+        let cache = cache.filter(|_| options.limits.effort == Effort::Full);
+        // Preconditioners of others have no key.
+        let place = cache.filter(|_| !matches!(kinds, Kinds::Given(_)));
+        let place = place.map(|cache| Place::new(cache, &energy, (options, second), &target));
+        let kept = place.as_ref().and_then(Place::load);
+        let is_kept = kept.is_some();
+        let (k, pipelines, settings) = match kept {
+            Some((k, pipelines)) => {
+                let k = k.of(options.losses.apply(energy));
+                let settings = Settings::new(&k.energy, options)?.and(second, &k.energy)?;
+                (k, pipelines, settings)
+            }
+            None => {
+                let (k, settings) = skeleton(energy, options, target, kinds)?;
+                let (k, pipelines) = compile(&k, &settings, options.limits(started), cache)?;
+                place.iter().for_each(|place| place.keep(&k, &pipelines));
+                (k, pipelines, settings)
+            }
+        };
+        let modules = Modules::new(pipelines, &k.target);
+        Ok(Code {
+            k: Arc::new(k),
+            settings,
+            options: options.clone(),
+            modules,
+            is_kept,
+            why_cpu: None,
+            pool: pool()?,
+            compile_seconds: started.elapsed().as_secs_f64(),
+            given,
+            grown: Grown::default(),
+        })
+    }
+
+    /// A plan for the sizes of `data`, within so many bytes.
+    pub(crate) fn plan(&self, data: &ProblemData<'_>, limit: Option<u64>) -> Result<Plan, SolveError> {
+        Plan::new(self.k.clone(), &self.modules, data, self.pool.clone(), limit)
+    }
+
     /// The machine that the code is for.
     pub(crate) fn target(&self) -> &Target {
         &self.k.target
@@ -244,12 +318,16 @@ fn skeleton(
     energy: Energy,
     options: &CompileOptions,
     target: Target,
-    preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
+    kinds: Kinds,
 ) -> Result<(Skeleton, Settings), SolveError> {
     options.check()?;
     let mut derived = options.derive(energy)?;
     let mut settings = Settings::new(&derived.energy, options)?;
-    settings.preconditioners = preconditioners.unwrap_or(settings.preconditioners);
+    match kinds {
+        Kinds::Option => {}
+        Kinds::And(second) => settings = settings.and(Some(second), &derived.energy)?,
+        Kinds::Given(given) => settings.preconditioners = given,
+    }
     if settings.preconditioners.iter().any(|m| m.has_hierarchies() || m.has_aggregates()) {
         derived.routines.add_couplings(&derived.energy, options.passes)?;
     }
@@ -269,7 +347,7 @@ fn skeleton(
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, SolveError> {
-    Ok(skeleton(energy.clone(), options, options.shown_machine()?, None)?.0.choices)
+    Ok(skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?.0.choices)
 }
 
 /// The schedules of an energy's pipelines as text, each below the name of its pipeline.
@@ -277,7 +355,7 @@ pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, Sol
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?;
     let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
     Ok(settings.pipelines(&k).into_iter().map(text).collect())
 }
@@ -289,7 +367,7 @@ pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, So
 pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, String)>, SolveError> {
     let options = CompileOptions { backend: Backend::Cuda, ..options.clone() };
     let target = options.shown_machine()?;
-    let (k, settings) = skeleton(energy.clone(), &options, target.clone(), None)?;
+    let (k, settings) = skeleton(energy.clone(), &options, target.clone(), Kinds::Option)?;
     let text = |(_, s): (_, Scheduled)| {
         let text = sumsq_codegen::compile::ptx(&s.pipeline, &s.schedule, &target)?;
         Ok((s.pipeline.name, text))
@@ -299,7 +377,7 @@ pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, Str
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?;
     let options = LowerOptions::default();
     let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
@@ -315,7 +393,7 @@ pub fn sizes(
     options: &CompileOptions,
     data: &ProblemData,
 ) -> Result<BTreeMap<String, i32>, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
+    let (k, _) = skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?;
     let all = Sizes::new(&Outline::new(&k, &[]), data)?.parameters();
     Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }
@@ -333,8 +411,13 @@ pub struct Evaluation {
 
 /// A problem of given sizes, ready to be solved again and again. Between solves unknowns, arrays, params and graphs may change.
 pub struct Problem {
+    /// The code that `plan` is of: the solver's, or, once `auto` has gone on with another preconditioner, the one that was made for it.
     pub(crate) code: Arc<Code>,
+    /// The solver's.
+    pub(crate) base: Arc<Code>,
     pub(crate) plan: Plan,
+    /// The course of `auto` as a solve begins, where it may go on with another preconditioner.
+    pub(crate) auto: Option<Auto>,
     pub(crate) plan_seconds: f64,
     dims: Vec<usize>,
 }
@@ -344,9 +427,11 @@ impl Problem {
         let started = Instant::now();
         data.check_declared(&code.k.energy)?;
         let limit = MemoryLimit::bytes(code.options.max_memory, data.bytes());
-        let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), limit)?;
+        let plan = code.plan(data, limit)?;
         let plan_seconds = started.elapsed().as_secs_f64();
-        Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })
+        let auto = code.given.as_ref().map(|energy| candidates::auto(energy, data));
+        let base = code.clone();
+        Ok(Problem { code, base, plan, auto, plan_seconds, dims: data.dims().to_vec() })
     }
 
     /// The energy.
@@ -364,6 +449,14 @@ impl Problem {
     #[doc(hidden)]
     pub fn level(&self, space: SpaceId, level: u8) -> Option<Vec<(usize, usize, f64)>> {
         self.plan.level(space, level)
+    }
+
+    /// The same, where compiling the code of preconditioners with levels costs `auto` nothing: it goes on with them that much sooner.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_free_compilation(mut self) -> Problem {
+        self.auto = self.auto.map(Auto::with_free_compilation);
+        self
     }
 
     /// Bytes of the buffers that the problem was planned with.
@@ -388,7 +481,7 @@ impl Problem {
     /// # Errors
     /// As for [`Solver::plan`]; the problem is then as it was.
     pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        *self = Problem::new(self.code.clone(), data)?;
+        *self = Problem::new(self.base.clone(), data)?;
         Ok(())
     }
 

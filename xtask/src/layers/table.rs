@@ -79,6 +79,7 @@ pub const CRATES: [Crate; 5] = [
             "error",
             "matrix_free",
             "solver",
+            "growth",
             "session",
             "pipeline_energy",
             "ptxas",

@@ -9,7 +9,7 @@ use crate::matrix_free::plan::transfer::Transfers;
 use crate::matrix_free::preconditioner::{Preconditioner, kinds};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Stage;
-use crate::problem::options::{CompileOptions, OptionError, Precision};
+use crate::problem::options::{self, CompileOptions, OptionError, Precision};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::cache::Cache;
@@ -40,6 +40,21 @@ impl Settings {
         };
         let preconditioners = vec![kinds::chosen(options.preconditioner, energy)?];
         Ok(Settings { master, linear, preconditioners })
+    }
+
+    /// With a second preconditioner, if there is to be one.
+    ///
+    /// # Errors
+    /// An energy that cannot have it.
+    pub fn and(
+        mut self,
+        second: Option<options::Preconditioner>,
+        energy: &Energy,
+    ) -> Result<Settings, OptionError> {
+        if let Some(second) = second {
+            self.preconditioners.push(kinds::chosen(second, energy)?);
+        }
+        Ok(self)
     }
 
     /// The skeleton of an energy under these settings.

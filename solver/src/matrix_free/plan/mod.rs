@@ -347,6 +347,33 @@ impl Plan {
         Ok(())
     }
 
+    /// Has x and the scales of D from another plan of the same problem.
+    pub(crate) fn continue_from(&mut self, other: &mut Plan) -> Result<(), SolveError> {
+        if !self.k.energy.bounds.is_empty() {
+            self.run(Phase::Bounds)?;
+        }
+        let x = other.exchange_x(None)?;
+        self.exchange_x(Some(x))?;
+        self.k.spaces.iter().try_for_each(|s| {
+            let id = What::Scales.of(s.id);
+            let (Some(from), Some(to)) = (other.buffer(id), self.buffer(id)) else { return Ok(()) };
+            to.copy_from(&from.to_vec::<f64>()).map_err(not_copied(id))
+        })
+    }
+
+    /// d and r of every space.
+    pub(crate) fn d_and_r(&self) -> Vec<Vec<f64>> {
+        self.k.spaces.iter().map(|s| self.essential(What::DR.of(s.id)).to_vec()).collect()
+    }
+
+    /// Sets them.
+    pub(crate) fn set_d_and_r(&self, to: &[Vec<f64>]) -> Result<(), SolveError> {
+        self.k.spaces.iter().zip(to).try_for_each(|(s, values)| {
+            let id = What::DR.of(s.id);
+            self.essential(id).copy_from(values).map_err(not_copied(id))
+        })
+    }
+
     /// Makes the old direction 0.
     pub(crate) fn clear_direction(&self) {
         self.k.spaces.iter().for_each(|s| self.essential(What::P.of(s.id)).clear());

@@ -7,11 +7,12 @@ use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
+use crate::outer::auto::{Auto, Errors, Solved, Trial};
 use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps, Used};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::cancel::Watch;
-use crate::problem::options::SolveOptions;
+use crate::problem::options::{self, SolveOptions};
 use crate::problem::report::LinearStop;
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,6 +44,8 @@ pub struct Run {
     largest: Vec<Vec<f64>>,
     /// The preconditioners of the plan.
     kinds: Vec<Arc<dyn Preconditioner>>,
+    /// The choice between them, if that is left open: the first one, or a second one with levels.
+    auto: Option<Auto>,
     /// The x that is set aside, if any is: a list per unknown.
     aside: Option<Vec<Vec<f64>>>,
     /// The number of the preconditioner in use.
@@ -82,6 +85,7 @@ impl Run {
             linear_limit,
             largest: vec![],
             kinds: kinds.to_vec(),
+            auto: None,
             aside: None,
             kind: 0,
             prepared: None,
@@ -98,14 +102,22 @@ impl Run {
         }
     }
 
+    /// Leaves the choice of the preconditioner open.
+    pub fn choosing(self, auto: Option<Auto>) -> Run {
+        Run { auto, ..self }
+    }
+
     /// Tells whether g is finite where it was linearised last, in the precision of PCG and beside the scales of D.
     pub fn gradient_is_finite(&self) -> bool {
         self.start.bb.is_finite() && self.start.gradient_max_norm.is_finite()
     }
 
-    /// The number of the preconditioner.
-    pub fn kind(&self) -> u8 {
-        self.kind
+    /// The name of the preconditioner: of the last linear solve where that is left open.
+    pub fn preconditioner(&self) -> &'static str {
+        match &self.auto {
+            Some(_) if !self.used.preconditioner.is_empty() => self.used.preconditioner,
+            _ => self.kinds[usize::from(self.kind)].name(),
+        }
     }
 
     /// Notes what a linear solve that begins uses.
@@ -125,16 +137,48 @@ impl Run {
         self.kind = kind;
     }
 
-    /// The solve on its plan, which must be the same in every call.
+    /// The solve on its plan, which must be the same in every call, or what [`Grow`] has put in its place.
     pub fn on<'a>(&'a mut self, plan: &'a mut Plan) -> OnPlan<'a> {
-        OnPlan { run: self, plan }
+        OnPlan { run: self, plan, growth: None }
     }
+
+    /// As [`Run::on`], where the plan may get a preconditioner that it has not.
+    pub fn growing_on<'a>(&'a mut self, plan: &'a mut Plan, growth: Option<&'a mut dyn Grow>) -> OnPlan<'a> {
+        OnPlan { run: self, plan, growth }
+    }
+}
+
+/// Whoever can make a plan with a second preconditioner.
+pub trait Grow {
+    /// Puts such a plan in the place of another, at the same x. Returns its preconditioners; `None` where it cannot be had, for want of memory, say.
+    ///
+    /// # Errors
+    /// A failure of the engine.
+    fn grow(
+        &mut self,
+        second: options::Preconditioner,
+        plan: &mut Plan,
+    ) -> Result<Option<Vec<Arc<dyn Preconditioner>>>, SolveError>;
+}
+
+/// The number of the preconditioner with levels, where a plan has one beside its own.
+const WITH_LEVELS: u8 = 1;
+
+/// A point in the course of PCG.
+#[derive(Clone, Copy)]
+struct Reached {
+    iterations: usize,
+    /// Q, the decrease of the model.
+    q: f64,
+    /// |r|^2.
+    rr: f64,
 }
 
 /// A solve together with its plan, for as long as a call takes.
 pub struct OnPlan<'a> {
     run: &'a mut Run,
     plan: &'a mut Plan,
+    growth: Option<&'a mut dyn Grow>,
 }
 
 impl OnPlan<'_> {
@@ -215,6 +259,11 @@ impl OnPlan<'_> {
 
     /// D, M^-1 and b for a radius; the host has no results yet.
     fn damp(&mut self, radius: Option<f64>) -> bool {
+        self.damp_at(radius, None)
+    }
+
+    /// As [`OnPlan::damp`], for d and r as they are `given` in place of 0 and b.
+    fn damp_at(&mut self, radius: Option<f64>, given: Option<&[Vec<f64>]>) -> bool {
         let (kind, started) = (self.run.kind, Instant::now());
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
         self.set(Number::InvRadius, inv_radius);
@@ -222,13 +271,23 @@ impl OnPlan<'_> {
         let done = match follows_damping {
             false => self.start(Phase::Damping(kind)),
             true => {
-                self.start(Phase::Damping(kind)) && self.prepare(inv_radius) && self.start(Phase::Start(kind))
+                self.start(Phase::Damping(kind))
+                    && self.prepare(inv_radius)
+                    && given.is_none_or(|given| self.set_d_and_r(given))
+                    && self.start(Phase::Start(kind))
             }
         };
         self.run.setup_seconds += started.elapsed().as_secs_f64();
         self.run.solved = None;
         self.run.damped_for = done.then_some((radius, kind));
         done
+    }
+
+    fn set_d_and_r(&mut self, to: &[Vec<f64>]) -> bool {
+        if let Err(e) = self.plan.set_d_and_r(to) {
+            self.run.failure.get_or_insert(e);
+        }
+        self.run.failure.is_none()
     }
 
     /// Runs the stages of M per linearisation, unless they have run, and says what has become of D since.
@@ -246,13 +305,13 @@ impl OnPlan<'_> {
     }
 
     /// Parameters of the stop rules; a rule that is off gets a bound that nothing meets.
-    fn set_rules(&mut self) -> Result<(), SolveError> {
+    fn set_rules(&mut self, limit: usize) -> Result<(), SolveError> {
         let tolerance = self.run.options.linear_tolerance;
         self.plan.set_number(Number::Tolerance, tolerance.map_or(-1.0, |tau| tau * tau))?;
         let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
         self.plan.set_number(Number::Eta, self.run.forcing.bound(&self.run.options))?;
-        self.plan.set_number(Number::Limit, self.run.linear_limit as f64)
+        self.plan.set_number(Number::Limit, limit as f64)
     }
 
     /// The trial point and what the model says of it, see [`crate::matrix_free::pipelines::trial`].
@@ -274,11 +333,11 @@ impl OnPlan<'_> {
     fn run_pcg(&mut self) -> Result<bool, SolveError> {
         let phase = Phase::Pcg(self.run.kind);
         self.run.tried = false;
-        self.set_rules()?;
         self.plan.clear_direction();
         if !self.is_on_gpu() {
-            return self.plan.run_until(phase, &self.run.watch);
+            return self.legs();
         }
+        self.set_rules(self.run.linear_limit)?;
         self.plan.set_number(Number::Descent, 0.0)?;
         loop {
             // Without iterations d is 0.
@@ -295,6 +354,130 @@ impl OnPlan<'_> {
                 return Ok(true);
             }
         }
+    }
+
+    /// PCG from where it stands to its end: with one preconditioner, or, where the choice is open, with the first for a while and then with
+    /// another. Returns whether it came to its end.
+    fn legs(&mut self) -> Result<bool, SolveError> {
+        let limit = self.run.linear_limit;
+        let Some(mut auto) = self.run.auto.take() else {
+            return self.iterate(limit);
+        };
+        let radius = self.run.damped_for.and_then(|(radius, _)| radius);
+        let done = self.chosen_legs(radius, &mut auto);
+        let first = auto.first().filter(|&kind| self.has(kind.name()));
+        self.run.kind = if first.is_some() { WITH_LEVELS } else { 0 };
+        self.run.auto = Some(auto);
+        done
+    }
+
+    fn chosen_legs(&mut self, radius: Option<f64>, auto: &mut Auto) -> Result<bool, SolveError> {
+        let limit = self.run.linear_limit;
+        if self.run.kind == WITH_LEVELS {
+            let done = self.iterate(auto.limit(0, limit))?;
+            auto.solved(Solved::Levels(self.reached().iterations));
+            return Ok(done);
+        }
+        let patience = auto.patience().filter(|&patience| patience < limit);
+        let measured_from = auto.measured_from().filter(|_| patience.is_some());
+        if !self.iterate(measured_from.or(patience).unwrap_or(limit))? {
+            return Ok(false);
+        }
+        let measured = self.reached();
+        let at_limit = |of: &Self| of.linear_stop() == Some(LinearStop::Limit);
+        if let Some(patience) = patience.filter(|_| at_limit(self))
+            && !self.iterate(patience)?
+        {
+            return Ok(false);
+        }
+        let switched = self.reached();
+        let next = auto.next().filter(|_| at_limit(self) && patience.is_some());
+        let Some(next) = next else {
+            auto.solved(Solved::Cheap(switched.iterations));
+            return Ok(true);
+        };
+        if self.go_on(radius, next)? {
+            let done = self.run.failure.is_none() && self.iterate(auto.limit(switched.iterations, limit))?;
+            auto.solved(Solved::Both(self.tried(measured, switched)));
+            return Ok(done);
+        }
+        auto.give_up();
+        let done = self.iterate(limit)?;
+        auto.solved(Solved::Cheap(self.reached().iterations));
+        Ok(done)
+    }
+
+    /// PCG from where it stands to its end, or to this limit, behind which it may go on.
+    fn iterate(&mut self, limit: usize) -> Result<bool, SolveError> {
+        self.set_rules(limit)?;
+        let value = |s: PcgScalar| if s == PcgScalar::Stop { 0.0 } else { self.plan.scalar(s) };
+        self.plan.set_scalars(&PcgScalar::ALL.map(|s| (s, value(s))))?;
+        self.plan.run_until(Phase::Pcg(self.run.kind), &self.run.watch)
+    }
+
+    /// The point that PCG has come to.
+    fn reached(&self) -> Reached {
+        let scalar = |s: PcgScalar| self.plan.scalar(s);
+        Reached {
+            iterations: scalar(PcgScalar::K) as usize,
+            q: scalar(PcgScalar::Q),
+            rr: scalar(PcgScalar::Rr),
+        }
+    }
+
+    /// A linear system in which PCG has come to its end with levels.
+    fn tried(&self, measured: Reached, switched: Reached) -> Trial {
+        let end = self.reached();
+        let by_model = self.run.options.linear_tolerance.is_none();
+        // With M near A^-1, r.z is the square of the error in the norm of A: twice what Q lacks.
+        let rest = self.plan.scalar(PcgScalar::Rz) / 2.0;
+        let error = |of: &Reached| if by_model { end.q + rest - of.q } else { of.rr };
+        Trial {
+            measured: measured.iterations,
+            cheap: switched.iterations,
+            levels: end.iterations.saturating_sub(switched.iterations),
+            errors: Errors {
+                start: if by_model { end.q + rest } else { self.run.start.bb },
+                measured: error(&measured),
+                switched: error(&switched),
+                end: error(&end),
+            },
+            limit: self.run.linear_limit,
+            zeta: by_model.then_some(self.run.options.forcing),
+        }
+    }
+
+    /// Tells whether the plan has a second preconditioner of this name.
+    fn has(&self, name: &str) -> bool {
+        self.run.kinds.get(usize::from(WITH_LEVELS)).is_some_and(|of| of.name() == name)
+    }
+
+    /// Goes on with another preconditioner from the d and r that PCG has come to. Returns false where it cannot be had; nothing has changed then.
+    fn go_on(&mut self, radius: Option<f64>, next: options::Preconditioner) -> Result<bool, SolveError> {
+        let scalar = |s: PcgScalar| self.plan.scalar(s);
+        let (q, k, rr) = (scalar(PcgScalar::Q), scalar(PcgScalar::K), scalar(PcgScalar::Rr));
+        let there = self.plan.d_and_r();
+        if !self.has(next.name()) {
+            let Some(growth) = &mut self.growth else { return Ok(false) };
+            let Some(kinds) = growth.grow(next, self.plan)? else { return Ok(false) };
+            self.run.kinds = kinds;
+            self.run.prepared = None;
+            if !(self.start(Phase::Linearise) && self.scale()) {
+                return Ok(true);
+            }
+        }
+        self.run.kind = WITH_LEVELS;
+        if !(self.damp_at(radius, Some(&there)) && self.fetch()) {
+            return Ok(true);
+        }
+        self.run.note();
+        let rz = self.run.start.rz;
+        // With M near A^-1, r.z is the square of the error in the norm of A, and that was larger by 2 Q at d = 0.
+        self.plan.set_scalars(&[(StartProduct, rz + 2.0 * q)])?;
+        self.plan.clear_direction();
+        let state = [(PcgScalar::Rz, rz), (PcgScalar::Rr, rr), (PcgScalar::Q, q), (PcgScalar::K, k)];
+        self.plan.set_scalars(&state)?;
+        Ok(true)
     }
 
     /// Runs PCG, and keeps whether it came to its end.
@@ -361,7 +544,9 @@ impl OnPlan<'_> {
         if self.run.solved.take() != Some(true) || self.run.failure.is_some() {
             return (0, LinearStop::Interrupted, f64::NAN);
         }
-        if let Some(outcome) = self.without_pcg() {
+        if self.is_on_gpu()
+            && let Some(outcome) = self.without_pcg()
+        {
             return outcome;
         }
         let residual = (self.plan.scalar(PcgScalar::Rr) / self.run.start.bb).sqrt();
@@ -432,7 +617,7 @@ impl Steps for OnPlan<'_> {
             model[ModelScalar::Step as usize].sqrt(),
             model[ModelScalar::X as usize].sqrt(),
         );
-        self.run.forcing.proposed(predicted);
+        self.run.forcing.proposed(predicted, self.run.used.eta.is_some());
         LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
     }
 

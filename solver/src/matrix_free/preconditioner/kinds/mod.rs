@@ -34,6 +34,13 @@ fn automatic(energy: &Energy) -> Arc<dyn Preconditioner> {
     }
 }
 
+/// The kinds with levels that `auto` may go on with, the first to be tried first: those that an energy can have.
+pub fn with_levels(energy: &Energy) -> Vec<options::Preconditioner> {
+    let all = [options::Preconditioner::Multigrid, options::Preconditioner::Aggregation];
+    let none = energy.use_preconditioner == Some(false);
+    all.into_iter().filter(|&of| !none && chosen(of, energy).is_ok()).collect()
+}
+
 /// The preconditioner that an option asks for, if an energy can have it.
 ///
 /// # Errors

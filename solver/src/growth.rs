@@ -1,0 +1,43 @@
+//! Code and plans with a second preconditioner, made when `auto` first goes on with it. The code is kept with the solver's, and in the user's
+//! cache; a plan takes the place of the one before, from which it has x and the scales of D.
+
+use crate::error::SolveError;
+use crate::matrix_free::plan::Plan;
+use crate::matrix_free::plan::steps::Grow;
+use crate::matrix_free::preconditioner;
+use crate::problem::data::ProblemData;
+use crate::problem::memory::MemoryLimit;
+use crate::problem::options::Preconditioner;
+use crate::solver::Code;
+use std::sync::Arc;
+
+/// Everything that a plan is made of in the course of a solve.
+pub(crate) struct Growth<'a> {
+    /// The solver's code.
+    pub base: &'a Arc<Code>,
+    /// The code of the plan in use.
+    pub code: &'a mut Arc<Code>,
+    /// The data that the problem was given.
+    pub data: &'a ProblemData<'a>,
+}
+
+impl Grow for Growth<'_> {
+    fn grow(
+        &mut self,
+        second: Preconditioner,
+        plan: &mut Plan,
+    ) -> Result<Option<Vec<Arc<dyn preconditioner::Preconditioner>>>, SolveError> {
+        let Some(code) = self.base.with(second) else { return Ok(None) };
+        let limit = MemoryLimit::bytes(code.options.max_memory, self.data.bytes());
+        let limit = limit.map(|limit| limit.saturating_sub(plan.memory.buffers));
+        let mut grown = match code.plan(self.data, limit) {
+            Ok(grown) => grown,
+            Err(SolveError::Memory { .. }) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        grown.continue_from(plan)?;
+        *plan = grown;
+        *self.code = code.clone();
+        Ok(Some(code.settings.preconditioners.clone()))
+    }
+}

@@ -1,0 +1,318 @@
+//! The course of `auto` in a solve: which preconditioner a linear system begins with, after how many iterations PCG goes on with another, and
+//! which one. Everything is counted in iterations of the cheap kind, by what an energy's residuals and matrices cost on paper: no clock has a
+//! say, so that a solve takes the same steps on any machine.
+//!
+//! A solve begins with the cheap kind. Nobody knows how many iterations a linear system needs before they are done. Once the cheap kind has cost
+//! as much in all systems since the last trial as levels would have, PCG goes on with levels: at the worst both together cost twice what the
+//! better one alone would have (the rule of who rents skis until buying them would have cost as much). It is the sum over systems that counts:
+//! a hard one among many easy ones is no reason for levels. The code of such kinds is compiled when it is first needed: until all
+//! systems have cost as much as that, levels wait, too.
+//!
+//! Behind a trial it is known where PCG was led, and so how far the cheap kind was from there, how fast it came nearer, and when its own rule
+//! would have ended it. Levels pay if they cost less.
+
+use crate::problem::options::Preconditioner;
+
+/// A kind with levels, in iterations of the cheap one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Candidate {
+    /// The kind.
+    pub kind: Preconditioner,
+    /// Its set-up for a linear system.
+    pub setup: f64,
+    /// An iteration.
+    pub iteration: f64,
+    /// A whole linear system: a guess, then what the last one has cost.
+    system: f64,
+    /// Making its code, 0 once that is there.
+    compilation: f64,
+}
+
+impl Candidate {
+    /// One that was not tried yet.
+    pub fn new(kind: Preconditioner, setup: f64, iteration: f64, compilation: f64) -> Candidate {
+        Candidate { kind, setup, iteration, system: setup + TYPICAL * iteration, compilation }
+    }
+}
+
+/// The distance of PCG from the solution of a linear system, at points of its course: squares of a norm of the error, in the units of the decrease
+/// of the model or of |r|^2.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Errors {
+    /// At d = 0.
+    pub start: f64,
+    /// At [`Auto::measured_from`].
+    pub measured: f64,
+    /// At the first iteration with levels.
+    pub switched: f64,
+    /// Behind the last one.
+    pub end: f64,
+}
+
+/// A linear system in which PCG has gone on with levels.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Trial {
+    /// Iterations of the cheap kind up to where its rate is measured.
+    pub measured: usize,
+    /// All of them.
+    pub cheap: usize,
+    /// Iterations with levels.
+    pub levels: usize,
+    /// Errors there.
+    pub errors: Errors,
+    /// The limit of iterations.
+    pub limit: usize,
+    /// zeta, where the cheap kind goes by the model rule: it ends at k (Q_k - Q_{k-1}) <= zeta Q_k.
+    pub zeta: Option<f64>,
+}
+
+impl Trial {
+    /// Iterations that the cheap kind would have taken: to the end by its rule, or where that compares errors, to that of levels.
+    fn cheap_alone(&self) -> f64 {
+        let Errors { start, measured, switched, end } = self.errors;
+        let rate = (measured / switched).ln() / (self.cheap - self.measured) as f64;
+        if rate.is_nan() || rate <= 0.0 {
+            return self.limit as f64;
+        }
+        let ends = |k: usize| {
+            let error = switched * (-rate * (k - self.cheap) as f64).exp();
+            match self.zeta {
+                Some(zeta) => k as f64 * rate * error <= zeta * start,
+                None => error <= end,
+            }
+        };
+        (self.cheap..self.limit).find(|&k| ends(k)).unwrap_or(self.limit) as f64
+    }
+
+    /// Iterations with levels if they had begun; infinite where they lead nowhere.
+    fn levels_alone(&self) -> f64 {
+        let Errors { start, switched, end, .. } = self.errors;
+        let end = end.max(f64::MIN_POSITIVE);
+        let iterations = self.levels as f64 * (start / end).ln() / (switched / end).ln();
+        if end < switched && iterations >= 0.0 { iterations } else { f64::INFINITY }
+    }
+}
+
+/// A linear system as it was solved.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Solved {
+    /// With so many iterations of the cheap kind.
+    Cheap(usize),
+    /// With that for a while, then with levels.
+    Both(Trial),
+    /// With so many iterations with levels.
+    Levels(usize),
+}
+
+/// The kinds of a solve, as far as it has come.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Auto {
+    /// Kinds with levels that can be had, the next one to be tried first.
+    candidates: Vec<Candidate>,
+    /// Iterations of the cheap kind in all systems.
+    total: usize,
+    /// The same since the last system with levels.
+    since: usize,
+    /// The number of these systems.
+    systems: usize,
+    /// Iterations of the cheap kind in a system, where levels pay: then the next step begins with the first candidate.
+    replaced: Option<f64>,
+    /// False where the last system was so easy that the next one begins with the cheap kind all the same.
+    ahead: bool,
+}
+
+/// Iterations with levels that a linear system takes until something is known of them.
+const TYPICAL: f64 = 16.0;
+
+/// Iterations with levels from which on the next step begins so.
+const WORTH: usize = 3;
+
+/// Share that levels cost at most of what they take the place of, as the rate of the cheap kind tells it.
+const GAIN: f64 = 0.8;
+
+impl Auto {
+    /// As a solve begins.
+    pub fn new(candidates: Vec<Candidate>) -> Auto {
+        let mut auto = Auto { candidates, ..Auto::default() };
+        auto.choose();
+        auto
+    }
+
+    /// The same where the code is there already.
+    #[must_use]
+    pub fn with_free_compilation(mut self) -> Auto {
+        self.candidates.iter_mut().for_each(|c| c.compilation = 0.0);
+        self
+    }
+
+    /// The kind that the next step begins with; `None`: the cheap one.
+    pub fn first(&self) -> Option<Preconditioner> {
+        if self.ahead { self.next() } else { None }
+    }
+
+    /// The kind to go on with behind [`Auto::patience`].
+    pub fn next(&self) -> Option<Preconditioner> {
+        self.candidates.first().map(|c| c.kind)
+    }
+
+    /// Iterations of the cheap kind in a linear system behind which PCG goes on with another; `None` if it never does.
+    pub fn patience(&self) -> Option<usize> {
+        let of = self.candidates.first()?;
+        let uncompiled = of.compilation - self.total as f64;
+        let with_levels = (self.systems + 1) as f64 * of.system - self.since as f64;
+        Some(of.setup.max(uncompiled).max(with_levels).max(2.0).ceil() as usize)
+    }
+
+    /// Those of them from which on its rate is measured: the first decades are its easiest ones.
+    pub fn measured_from(&self) -> Option<usize> {
+        self.patience().map(|patience| (patience / 3 * 2).max(1))
+    }
+
+    /// The limit of iterations for what follows so many of the cheap kind: those of the candidate count as what they cost.
+    pub fn limit(&self, cheap: usize, limit: usize) -> usize {
+        let iteration = self.candidates.first().map_or(1.0, |c| c.iteration);
+        cheap + (limit.saturating_sub(cheap) as f64 / iteration).ceil() as usize
+    }
+
+    /// The next kind cannot be had.
+    pub fn give_up(&mut self) {
+        self.candidates.drain(..1.min(self.candidates.len()));
+        (self.replaced, self.ahead) = (None, false);
+    }
+
+    /// A linear system was solved.
+    pub fn solved(&mut self, of: Solved) {
+        let (cheap, system) = match (of, self.candidates.first()) {
+            (Solved::Cheap(iterations), _) | (Solved::Both(Trial { cheap: iterations, .. }), None) => {
+                (self.total, self.since) = (self.total + iterations, self.since + iterations);
+                self.systems += 1;
+                return;
+            }
+            (Solved::Levels(_), None) => return,
+            (Solved::Both(trial), Some(with)) => {
+                self.total += trial.cheap;
+                self.replaced = Some(GAIN * trial.cheap_alone());
+                (trial.levels, with.setup + with.iteration * trial.levels_alone())
+            }
+            (Solved::Levels(iterations), Some(with)) => {
+                (iterations, with.setup + with.iteration * iterations as f64)
+            }
+        };
+        (self.since, self.systems) = (0, 0);
+        self.candidates[0].system = system;
+        self.candidates[0].compilation = 0.0;
+        self.replaced = self.replaced.filter(|&replaced| system <= replaced);
+        self.ahead = self.replaced.is_some() && cheap > WORTH;
+        if self.replaced.is_none() {
+            self.choose();
+        }
+    }
+
+    /// Puts the candidate first with which a system costs least, of equals the one before.
+    fn choose(&mut self) {
+        self.candidates.sort_by(|a, b| a.system.total_cmp(&b.system));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MULTIGRID: Option<Preconditioner> = Some(Preconditioner::Multigrid);
+    const AGGREGATION: Option<Preconditioner> = Some(Preconditioner::Aggregation);
+
+    fn auto(compilation: f64) -> Auto {
+        Auto::new(vec![
+            Candidate::new(Preconditioner::Aggregation, 60.0, 3.0, compilation),
+            Candidate::new(Preconditioner::Multigrid, 15.0, 2.5, compilation),
+        ])
+    }
+
+    /// A trial behind so many iterations whose error halves every tenth; levels take `levels` to 1e-6 of what is there.
+    fn trial(cheap: usize, levels: usize) -> Trial {
+        let error = |k: usize| 0.5f64.powf(k as f64 / 10.0);
+        let measured = cheap / 3 * 2;
+        let errors = Errors {
+            start: 1.0,
+            measured: error(measured),
+            switched: error(cheap),
+            end: 1e-6 * error(cheap),
+        };
+        Trial { measured, cheap, levels, errors, limit: 500, zeta: None }
+    }
+
+    #[test]
+    fn the_rate_tells_how_long_the_cheap_kind_would_have_taken() {
+        let of = trial(60, 12);
+        // Until the error is what it is behind levels: 2^-(k/10) = 1e-6 2^-6.
+        assert_eq!(of.cheap_alone(), 260.0);
+        // Until k times the growth of Q, which is rate times error, is a hundredth of Q.
+        let rate = 2f64.ln() / 10.0;
+        let by_model = Trial { zeta: Some(0.01), ..of }.cheap_alone();
+        let holds = |k: f64| k * rate * 0.5f64.powf(k / 10.0) <= 0.01;
+        assert!(holds(by_model) && !holds(by_model - 1.0), "{by_model}");
+        assert_eq!(Trial { limit: 100, ..of }.cheap_alone(), 100.0);
+        // Levels from the start on gain the decades of the cheap iterations, too.
+        let decades = 6.0 + 6.0 * 2f64.log10();
+        assert!((of.levels_alone() - 12.0 * decades / 6.0).abs() < 1e-9);
+        // Nothing is known of what does not fall, or is no number.
+        for strange in [f64::NAN, 0.0, 2.0] {
+            let errors = Errors { measured: strange, switched: 1.0, end: strange, ..of.errors };
+            let of = Trial { errors, ..of };
+            assert!(of.cheap_alone() <= 500.0 && of.levels_alone() >= 0.0);
+        }
+    }
+
+    #[test]
+    fn levels_follow_where_the_cheap_kind_has_cost_as_much_in_all_systems() {
+        let mut auto = auto(100.0);
+        // Compilation counts until its worth of iterations is done.
+        assert_eq!((auto.first(), auto.next(), auto.patience()), (None, MULTIGRID, Some(100)));
+        auto.solved(Solved::Cheap(30));
+        // Two systems with levels cost 2 (15 + 16 * 2.5).
+        assert_eq!((auto.patience(), auto.measured_from()), (Some(80), Some(52)));
+        auto.solved(Solved::Cheap(70));
+        assert_eq!(auto.patience(), Some(65));
+        auto.solved(Solved::Cheap(10));
+        assert_eq!(auto.patience(), Some(110));
+        auto.solved(Solved::Both(trial(110, 8)));
+        assert_eq!(auto.first(), MULTIGRID);
+        // A step that needs few iterations is followed by one that begins cheaply, for no longer than that cost.
+        auto.solved(Solved::Levels(3));
+        assert_eq!((auto.first(), auto.next(), auto.patience()), (None, MULTIGRID, Some(23)));
+        assert_eq!(auto.limit(15, 500), 15 + 194);
+    }
+
+    #[test]
+    fn what_does_not_pay_waits_until_it_would_have() {
+        let mut auto = auto(0.0);
+        // They would have cost 438 from the start on, in place of 260.
+        auto.solved(Solved::Both(trial(60, 130)));
+        assert_eq!((auto.first(), auto.next()), (None, AGGREGATION));
+        // The other one costs 60 + 16 * 3.
+        assert_eq!(auto.patience(), Some(108));
+        auto.solved(Solved::Both(trial(108, 12)));
+        assert_eq!(auto.first(), AGGREGATION);
+        // It pays no longer. The next trial waits for systems that cost as much as this one.
+        auto.solved(Solved::Levels(70));
+        assert_eq!((auto.first(), auto.next(), auto.patience()), (None, AGGREGATION, Some(270)));
+        auto.solved(Solved::Cheap(200));
+        assert_eq!(auto.patience(), Some(340));
+        auto.solved(Solved::Cheap(320));
+        assert_eq!(auto.patience(), Some(290));
+    }
+
+    #[test]
+    fn nothing_is_tried_where_nothing_can_be_had() {
+        let mut none = Auto::default();
+        assert_eq!((none.first(), none.patience()), (None, None));
+        none.solved(Solved::Cheap(500));
+        assert_eq!(none.patience(), None);
+        let mut auto = auto(0.0);
+        auto.solved(Solved::Both(trial(60, 10)));
+        auto.give_up();
+        assert_eq!((auto.first(), auto.next()), (None, AGGREGATION));
+        auto.give_up();
+        assert_eq!(auto.patience(), None);
+    }
+}
