@@ -1,5 +1,6 @@
 //! The demos, and what they need: file formats ([`io`]), pictures ([`render`], [`warp`], [`plot`]).
 
+pub mod deconvolution;
 pub mod demos;
 pub mod demosaicking;
 pub mod energies;

@@ -7,6 +7,7 @@ mod ceres;
 pub mod ceres_problems;
 mod compile;
 mod convolution;
+mod deconvolution;
 mod demosaicking;
 mod engine;
 mod engine_pipelines;
@@ -57,6 +58,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("gradients", gradients::run),
     ("demosaicking", demosaicking::run),
     ("burst", burst::run),
+    ("deconvolution", deconvolution::run),
     ("tutorial", tutorial::run),
 ];
 

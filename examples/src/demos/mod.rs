@@ -6,6 +6,7 @@
 pub mod arap_mesh_deformation;
 pub mod burst_demosaicking;
 pub mod cotangent_mesh_smoothing;
+mod deconvolution;
 pub mod embedded_deformation;
 mod handle;
 pub mod image_warping;
@@ -22,6 +23,7 @@ use run::Run;
 pub use run::{Measure, Observer, Outcome, Pass};
 
 use crate::Vec3;
+use crate::deconvolution::DeconvolutionError;
 use crate::io::{FileError, Outputs};
 use crate::pipelines::PipelineError;
 use crate::plot::PlotError;
@@ -44,7 +46,7 @@ pub struct Demo {
 }
 
 /// All demos.
-pub const ALL: [Demo; 12] = [
+pub const ALL: [Demo; 13] = [
     Demo {
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
@@ -115,6 +117,12 @@ pub const ALL: [Demo; 12] = [
         name: "lens_design",
         about: "a camera lens becomes shorter and stays as sharp as it can",
         play: lens_design::play,
+        problem: None,
+    },
+    Demo {
+        name: "deconvolution",
+        about: "a photograph blurred by a moving camera becomes sharp, by numbers that were trained",
+        play: deconvolution::play,
         problem: None,
     },
 ];
@@ -208,6 +216,8 @@ pub enum DemoError {
     NoText { demo: &'static str },
     #[error(transparent)]
     Applied(#[from] PipelineError),
+    #[error(transparent)]
+    Deconvolution(#[from] DeconvolutionError),
     #[error("the demo's own data: {0}")]
     Data(String),
 }
