@@ -9,7 +9,7 @@ use sumsq::codegen::{Constraint, Input, Name, Pipeline, ScalarType, Target, in_f
 use sumsq::pipeline_energy::{Curvature, PipelineSolver, Sensitivity};
 use sumsq::{CompileOptions, Method, Precision, Report, SolveOptions};
 
-/// What targets are made of.
+/// Sources of the targets.
 const SOURCES: [&str; 3] = ["image", "smooth", "threshold"];
 
 /// The pipelines of a deconvolution as machine code, for pictures of any size.

@@ -8,7 +8,7 @@ const DECAYS: [f64; 2] = [0.9, 0.99];
 
 /// A training by Adam: steps in the logarithms of all numbers, up the mean PSNR of a few pictures at a time.
 pub struct Training {
-    /// Where it is.
+    /// The numbers that it has come to.
     pub parameters: Parameters,
     /// Mean of slopes and of their squares, and the number of steps.
     mean: Vec<f64>,

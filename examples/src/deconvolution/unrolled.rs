@@ -20,7 +20,7 @@ use sumsq::codegen::{
     Constraint, Expr, Func, Input, Layout, Limits, Name, Pipeline, RDom, ScalarType, Schedule, Source, Var,
 };
 
-/// What an iteration changes.
+/// The buffers that an iteration changes.
 const STATE: [&str; 4] = ["image", "residual", "direction", "square"];
 
 /// A deconvolution of one picture as a program, in float64.
