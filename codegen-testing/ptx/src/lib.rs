@@ -28,7 +28,7 @@
 //!   to its size. Allocations lie 4 KiB apart or more, shared variables 64 bytes; addresses are never used twice, so that
 //!   stale ones are known;
 //! - a read of bytes that were never written. New memory is poisoned; shared memory is new to each block, local memory to
-//!   each call;
+//!   each call. An atomic access of a word that is written in part is none: sums of 8 and 16 bits swap the word around them;
 //! - a race: two threads touch a byte, at least one writes, not both are atomic, and no barrier of the block and no
 //!   `bar.warp.sync` of their whole warp lies between. Two plain writes of one value are none. Between blocks of a launch
 //!   nothing is ordered. `.cta` atomics are plain to other blocks. A plain load that feeds a loop of comparison and swap on

@@ -159,6 +159,23 @@ mov.b32 %r11, %r13;
 }
 
 #[test]
+fn halves_of_words_are_swapped_with_what_lies_beside_them() {
+    // As LLVM writes an atomic sum of 16 bits.
+    let with = "st.global.b16 [%rd2], 1;
+ld.global.b32 %r11, [%rd2];
+L: add.s32 %r12, %r11, 1;
+atom.relaxed.gpu.global.cas.b32 %r13, [%rd2], %r11, %r12;
+setp.ne.b32 %p1, %r13, %r11;
+mov.b32 %r11, %r13;
+@%p1 bra L;";
+    run(1, 1, &format!("{with} st.global.b16 [%rd2+2], 0;")).unwrap();
+    // What lies beside is as unwritten as before, and so is a word of which nothing is written.
+    let beside = format!("{with} ld.global.b16 %rs1, [%rd2+2];");
+    assert!(matches!(fault(1, 1, &beside), Fault::Unwritten { .. }));
+    assert!(matches!(fault(1, 1, &with.replace("st.global.b16 [%rd2], 1;", "")), Fault::Unwritten { .. }));
+}
+
+#[test]
 fn neighbouring_bytes_are_no_race() {
     let bytes = "cvt.u64.u32 %rd15, %r3; add.s64 %rd16, %rd2, %rd15; cvt.u16.u32 %rs1, %r1; st.global.b8 [%rd16], %rs1;";
     run(64, 2, bytes).unwrap();

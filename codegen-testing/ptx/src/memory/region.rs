@@ -74,6 +74,19 @@ impl Region {
         Err(Fault::Unwritten { area, address, bytes })
     }
 
+    /// As [`Region::readable`]. An atomic access may find bytes never written beside one that was: what PTX has no atomic instruction for, of 8 or 16
+    /// bits, is swapped with the word around it.
+    fn readable_by(&self, at: usize, bytes: usize, strength: Strength) -> Result<(), Fault> {
+        match self.readable(at, bytes) {
+            Err(Fault::Unwritten { .. })
+                if strength != Strength::Plain && self.state[at..at + bytes].contains(&WRITTEN) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     fn writable(&self, at: usize, bytes: usize) -> Result<(), Fault> {
         let address = self.base + at as u64;
         if self.constant {
@@ -118,7 +131,7 @@ impl Region {
     ) -> Result<&[u8], Fault> {
         let at = self.offset(address);
         let Some(&(ref who, strength)) = by else { return Ok(&self.bytes[at..at + bytes]) };
-        self.readable(at, bytes)?;
+        self.readable_by(at, bytes, strength)?;
         for granule in self.granules(at, bytes) {
             let marks = &mut self.marks[granule];
             if constant {
@@ -167,7 +180,7 @@ impl Region {
     ) -> Result<u64, Fault> {
         let at = self.offset(address);
         if let Some(&(ref who, strength)) = by {
-            self.readable(at, bytes)?;
+            self.readable_by(at, bytes, strength)?;
             self.writable(at, bytes)?;
             for granule in self.granules(at, bytes) {
                 self.marks[granule]
