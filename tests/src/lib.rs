@@ -7,10 +7,11 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use sumsq::codegen::limits::Effort;
 use sumsq::energy::model::Energy;
 use sumsq::{
-    ArrayData, CompileOptions, Method, NamedArray, Options, Precision, ProblemData, Report, SolveOptions,
-    Solver,
+    ArrayData, CompileLimits, CompileOptions, Method, NamedArray, Options, Precision, ProblemData, Report,
+    SolveOptions, Solver,
 };
 use sumsq_examples::io::npz::Archive;
 
@@ -18,6 +19,11 @@ use sumsq_examples::io::npz::Archive;
 pub fn workspace_root() -> PathBuf {
     let here = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::var_os("SUMSQ_ROOT").map_or_else(here, PathBuf::from)
+}
+
+/// For problems that take less time than LLVM takes to optimise their code, where others of their kind are optimised.
+pub fn made_fast() -> CompileLimits {
+    CompileLimits { effort: Effort::Least, ..CompileLimits::default() }
 }
 
 /// The energy file of an example.

@@ -1,7 +1,7 @@
 //! Unknowns on no dims.
 
 use super::{agrees, certified, options, steps_agree};
-use sumsq::{CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions};
+use sumsq::{CompileLimits, CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 #[test]
@@ -31,7 +31,7 @@ fn beside_a_stencil() {
         doubles("R", &[], random.numbers(1)),
     ];
     agrees(text, &arrays);
-    certified(text, &arrays, Preconditioner::None);
+    certified(text, &arrays, Preconditioner::None, CompileLimits::default());
     steps_agree(text, &arrays, &options(Precision::F64, Preconditioner::None));
 }
 

@@ -2,7 +2,9 @@
 
 use super::{agrees, certified, options, steps_agree};
 use sumsq::assembled::{Explicit, LinearSolver};
-use sumsq::{CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions, assembled};
+use sumsq::{
+    CompileLimits, CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions, assembled,
+};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 /// Vertices of `edges` pairs over a grid, flat: random ones, then pairs of neighbours, pairs that coincide, and pairs from the corners
@@ -53,8 +55,8 @@ fn vectors_and_chains_over_an_image() {
         ]
     };
     agrees(text, &arrays(19, 7, 150));
-    certified(text, &arrays(3, 2, 40), Preconditioner::BlockJacobi);
-    certified(text, &arrays(1, 1, 5), Preconditioner::BlockJacobi);
+    certified(text, &arrays(3, 2, 40), Preconditioner::BlockJacobi, CompileLimits::default());
+    certified(text, &arrays(1, 1, 5), Preconditioner::BlockJacobi, CompileLimits::default());
 }
 
 /// Lists lie in records; a vertex of high degree has several rows; three vertices, one of another space, a global and losses.
@@ -90,7 +92,7 @@ fn over_lists_under_losses() {
         indices("G.b", 1, b),
         indices("G.c", 1, random.below(m, edges)),
     ];
-    certified(text, &arrays, Preconditioner::BlockJacobi);
+    certified(text, &arrays, Preconditioner::BlockJacobi, CompileLimits::default());
     steps_agree(text, &arrays, &options(Precision::F64, Preconditioner::Jacobi));
 }
 
@@ -121,7 +123,7 @@ fn coordinates_and_borders() {
         indices("G.a", 3, voxels(flat_a)),
         indices("G.b", 3, voxels(flat_b)),
     ];
-    certified(text, &arrays, Preconditioner::Jacobi);
+    certified(text, &arrays, Preconditioner::Jacobi, CompileLimits::default());
     let exact = options(Precision::F64, Preconditioner::Jacobi);
     steps_agree(
         text,
@@ -182,7 +184,7 @@ fn energy_and_instances_by_hand() {
     );
     assert_eq!(report.residuals, edges);
     assert_close("E", report.energy_initial, expected, 1e-13);
-    certified(text, &arrays, Preconditioner::Jacobi);
+    certified(text, &arrays, Preconditioner::Jacobi, CompileLimits::default());
 }
 
 /// A hyperedge counts iff one of the places that it reaches is in the domain and free: the last vertex has no right neighbour.
