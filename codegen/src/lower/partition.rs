@@ -8,7 +8,7 @@
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
 //! split inside the general body; a long one stays alone where the interior saves little of it. Where the conditions are bounds of the loop's variable
-//! the loop is cut there ([`super::cut`]); a test that is the same in all iterations is made once, in front of two loops. The order of iterations does not change. The test is scalar: a vector condition on an affine function of
+//! the loop is cut there; a test that is the same in all iterations is made once, in front of two loops. The order of iterations does not change. The test is scalar: a vector condition on an affine function of
 //! the lane is that of its first or last lane, others are reduced. A condition that reads memory takes part only if it is scalar and is
 //! evaluated whenever the body runs; one that needs a name bound deeper in the body only if that name's value can be computed up front.
 
