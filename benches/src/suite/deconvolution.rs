@@ -1,6 +1,7 @@
 //! Deconvolution (Li et al. 2018, section 5.2.2): its numbers trained on some photographs, from published ones on, and the result on others. Writes the
 //! numbers into `data/deconvolution`.
 
+use super::demosaicking::{TESTS, TRAINING};
 use super::{THREADS, published, root};
 use crate::report::Report;
 use std::error::Error;
@@ -12,28 +13,8 @@ use sumsq_examples::pipelines::Picture;
 
 type Failed = Box<dyn Error>;
 
-/// Photographs for training, the same as of demosaicking.
-const TRAINING: [&str; 8] = [
-    "photos/aitzgorri_by_Aitzol_Berasategi.jpg",
-    "photos/friends_by_Aitzol_Berasategi.jpg",
-    "photos/Picture_0B_by_freespace.jpg",
-    "photos/sunset_by_Aitzol_Berasategi.jpg",
-    "photos/Wine_by_Jakkub_Mede.jpg",
-    "astronaut.png",
-    "coffee.png",
-    "tmshre_riaphotographs_srgb8.png",
-];
-/// Photographs for the comparison.
-const TESTS: [&str; 8] = [
-    "flower_2268x1512.png",
-    "photos/life_by_Aitzol_Berasategi.jpg",
-    "photos/picosdeeuropa_by_Aitzol_Berasategi.jpg",
-    "seeding_5312x2988.jpg",
-    "chelsea.png",
-    "cvo9xd_keong_macan_srgb8.png",
-    "u76c0g_bliznaca_srgb8.png",
-    "camera.png",
-];
+/// A photograph for the comparison besides those of demosaicking, in grey.
+const GREY: &str = "camera.png";
 /// Sizes of the sharp pieces, from the middle of each photograph.
 const PIECE: [usize; 2] = [142, 110];
 const TEST_PIECE: [usize; 2] = [206, 142];
@@ -77,9 +58,10 @@ fn train() -> Result<Parameters, Failed> {
 
 /// Trains, tests, writes.
 pub fn run() -> Result<Report, Failed> {
+    let names = [&TESTS[..], &[GREY]].concat();
     let setting = format!(
         "PSNR in dB over {} photographs that nothing was trained on, each under a way of the camera of its own; {THREADS} threads",
-        TESTS.len()
+        names.len()
     );
     let mut report = Report::new("deconvolution", setting);
     let trained = train()?;
@@ -88,10 +70,10 @@ pub fn run() -> Result<Report, Failed> {
     std::fs::write(folder.join("parameters.txt"), trained.text())?;
     let deconvolver = Deconvolver::new(SIDE, TEST_PIECE, Precision::F32, Some(THREADS), TOLERANCE)?;
     let ways = [Parameters::published(1), Parameters::published(3), trained];
-    let tests = blurred(&planes(&TESTS)?, TEST_PIECE, TEST_WAY);
+    let tests = blurred(&planes(&names)?, TEST_PIECE, TEST_WAY);
     report.note(format!("{:<44} {:>8} {:>8} {:>8} {:>8}", "", "blurred", "2 stages", "4 stages", "trained"));
     let mut means = [0.0; 4];
-    for (name, of) in TESTS.iter().zip(&tests) {
+    for (name, of) in names.iter().zip(&tests) {
         let start: Vec<f64> = of.start().values.iter().map(|v| f64::from(*v)).collect();
         let mut line = vec![decibels(of.error(&start).0)];
         for by in &ways {

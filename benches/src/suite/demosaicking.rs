@@ -16,7 +16,7 @@ use sumsq_examples::pipelines::{Filters, Picture};
 type Failed = Box<dyn Error>;
 
 /// Photographs for training. Of each kind, large ones and small ones, every other by name, but that of the project is a test.
-const TRAINING: [&str; 8] = [
+pub(super) const TRAINING: [&str; 8] = [
     "photos/aitzgorri_by_Aitzol_Berasategi.jpg",
     "photos/friends_by_Aitzol_Berasategi.jpg",
     "photos/Picture_0B_by_freespace.jpg",
@@ -27,7 +27,7 @@ const TRAINING: [&str; 8] = [
     "tmshre_riaphotographs_srgb8.png",
 ];
 /// Photographs for the comparison.
-const TESTS: [&str; 7] = [
+pub(super) const TESTS: [&str; 7] = [
     "flower_2268x1512.png",
     "photos/life_by_Aitzol_Berasategi.jpg",
     "photos/picosdeeuropa_by_Aitzol_Berasategi.jpg",
