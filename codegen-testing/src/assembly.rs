@@ -57,6 +57,11 @@ impl Loop {
         self.names().filter(|n| n.starts_with(name)).count()
     }
 
+    /// Instructions that read or write the stack: what found no register.
+    pub fn spills(&self) -> usize {
+        self.0.iter().filter(|line| line.contains("(%rsp") || line.contains("(%rbp")).count()
+    }
+
     /// Vector instructions besides plain loads and stores.
     pub fn work(&self) -> usize {
         let moves = |line: &str| line.starts_with("vmov") && line.contains('(') && !line.contains('{');

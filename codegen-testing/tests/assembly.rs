@@ -2,7 +2,7 @@
 
 use ScalarType::*;
 use sumsq_codegen::{
-    Constraint, Expr, Func, Input, Pipeline, ScalarType, Schedule, Source, Tail, Target, Var,
+    Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Target, Var, boundary,
 };
 use sumsq_codegen_testing::assembly::{Loop, avx2, avx512, avx512_vbmi};
 
@@ -278,5 +278,32 @@ fn pictures_are_halved_and_doubled_in_rows() {
             let found = Loop::innermost(&p, &Schedule::parse(&text).expect("text"), &target);
             assert!(found.is_dense(), "{name} of {}, {}:\n{found}", ty.name(), target.lanes);
         }
+    }
+}
+
+/// Products of 32 rows and 12 columns stay in the 24 registers that are left by what is multiplied.
+#[test]
+fn products_of_matrices_stay_in_registers() {
+    let mut p = Pipeline::new("products");
+    let [i, j] = Var::all(["i", "j"]);
+    let [a, b] = ["a", "b"].map(|name| p.input(Input::strided(name, &[F32], 2)));
+    let r = RDom::new([("k", Expr::from(0), a.extent(1))]);
+    let columns = [None, b.domain()[1].clone()];
+    let right = p.func(boundary::repeat_edge("right", &b, &columns));
+    let left = p.define("left", [i, j], a.of((i, j)));
+    let product = p.define("product", [i, j], 0.0f32);
+    let product = p.add_to(&product, (i, j), left.of((i, r.var(0))) * right.of((r.var(0), j)), &r);
+    let out = p.define("out", [i, j], product.of((i, j)));
+    p.output_strided(&out, Constraint::defaults(2));
+    let text = "
+        out: split(i, io, ii, 32, auto) split(j, jo, ji, 12, auto) reorder(ii, ji, jo, io) split(ii, iv, lane, 16, guard) vectorize(lane) unroll(iv) unroll(ji)
+        left: compute_at(out, io) split(i, io, ii, 16, round_up) vectorize(ii)
+        product: compute_at(out, jo) bound_extent(i, 32) bound_extent(j, 12) store_in(register) split(i, iv, lane, 16, round_up) vectorize(lane) unroll(iv) unroll(j)
+        product.update(0): relaxed split(i, iv, lane, 16, predicate) reorder(lane, iv, j, k) vectorize(lane) unroll(iv) unroll(j)";
+    let loops = Loop::all(&p, &Schedule::parse(text).expect("text"), &avx512());
+    let products: Vec<&Loop> = loops.iter().filter(|l| l.count("vfmadd") == 24).collect();
+    assert!(!products.is_empty());
+    for found in products {
+        assert!(found.spills() <= 4, "{}:\n{found}", found.spills());
     }
 }

@@ -3,7 +3,8 @@
 // folder with Halide's plug-ins.
 //
 // FOLDER gets APPLICATION_SCHEDULE.o and beside it .seconds; then runtime.o and table.inc, which lists all objects there. A schedule that
-// does not compile, or not within its time, leaves .refused instead and a line on standard error: each is compiled in a process of its own.
+// does not compile, or not within its time and memory, leaves .refused instead and a line on standard error: each is compiled in a process of its own.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@ namespace {
 
 constexpr const char* kSchedules[] = {"hand", "Mullapudi2016", "Adams2019"};
 constexpr int kMaxSeconds = 900;
+// Adams2019 takes more than 17 GB for guided upsampling, and has not ended then.
+constexpr rlim_t kMaxBytes = rlim_t{8} << 30;
 
 Target PipelineTarget() { return get_host_target().with_feature(Target::NoRuntime); }
 
@@ -46,6 +49,8 @@ double Compile(const Application& application, const std::string& schedule, cons
 [[noreturn]] void CompileAlone(const Application& application, const std::string& schedule, const std::string& plugins,
                                const std::string& stem) {
   alarm(kMaxSeconds);
+  const rlimit memory{kMaxBytes, kMaxBytes};
+  setrlimit(RLIMIT_AS, &memory);
   try {
     const double seconds = Compile(application, schedule, plugins, stem + ".o");
     std::ofstream(stem + ".seconds") << seconds << "\n";

@@ -15,13 +15,16 @@ use inkwell::llvm_sys::transforms::pass_builder::*;
 use std::ptr;
 
 /// The passes for a processor, in order. Expressions come shared and vectorised, so what is left is: frame slots to registers, common
-/// values across statements, peepholes, loop invariants out of loops, dead stores. Vectorisers and unrolling do not run.
+/// values across statements, peepholes, loop invariants out of loops, dead stores, counters of loops in 64 bits. Vectorisers and unrolling do not run.
+/// A counter in 32 bits is extended for each address; strength reduction then gives the innermost loop of sgemm two counters, and its schedule loads all
+/// twelve columns before it multiplies: 19 accesses of the stack instead of 1, and 2.3 times the time.
 ///
 /// Measured on a function of 2400 instructions (AVX-512): the list takes an eighth of the time of code generation and a fifth
 /// of `default<O3>`'s, for code of the same size. Code generation at `Less` is no faster than at `Default`; at `None` it
 /// takes a third of the time and its code is a fifth larger.
 const PASSES: &str = "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,\
-    simplifycfg,sroa,loop-mssa(licm),gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+    simplifycfg,sroa,loop-mssa(licm),gvn,dse,loop(indvars),instcombine<no-verify-fixpoint>,\
+    simplifycfg,adce)";
 
 /// As few as there can be: frame slots to registers, which leaves less to select.
 const LEAST_PASSES: &str = "function(sroa,early-cse)";
