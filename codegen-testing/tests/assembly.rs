@@ -95,6 +95,26 @@ fn neighbours_are_no_gathers() {
     }
 }
 
+/// Lanes beyond a picture are a constant: rows are loaded under a mask, in the interior without one.
+#[test]
+fn constants_beyond_a_picture_are_masks() {
+    let [x] = Var::all(["x"]);
+    let mut p = Pipeline::new("padded");
+    let input = p.input(Input::strided("in", &[F32], 1));
+    let around = boundary::constant_exterior("around", &input, &input.domain(), &[Expr::float(F32, 7.0)]);
+    let around = p.func(around);
+    let out = p.define("out", [x], around.of(x - 1) * 2);
+    p.output(&out);
+    let schedule = Schedule::parse("out: bound(x, 0, 4096) vectorize(x, 16)").expect("text");
+    for target in [avx2(), avx512()] {
+        let loops: Vec<Loop> = Loop::all(&p, &schedule, &target).into_iter().filter(Loop::is_wide).collect();
+        assert!(!loops.is_empty());
+        for found in loops {
+            assert!(found.is_dense(), "{found}");
+        }
+    }
+}
+
 /// A version for a stride loads as many vectors as it spans, and shuffles; one for a divisor does not divide.
 #[test]
 fn versions_know_strides_and_divisors() {

@@ -1,11 +1,12 @@
 //! Profiles: who computes, on which threads, and what is allocated for whom.
 
+use std::time::{Duration, Instant};
 use sumsq_codegen::Target;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::runtime::profile::{Row, report};
+use sumsq_codegen::runtime::profile::{Row, report, uncounted};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Error, Func, Input, LoopLevel, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_codegen::{Error, Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
 const SIZE: [i32; 2] = [64, 40];
 const STRIP: i32 = 8;
@@ -83,6 +84,9 @@ fn funcs_are_told_apart() {
     let one = rows.bytes / strips;
     assert!(one >= bytes * (STRIP as u64 + 2) && one <= 2 * bytes * (STRIP as u64 + 2), "{rows:?}");
     assert!(rows.peak == one || rows.peak == 2 * one, "on two threads: {rows:?}");
+    let before = report();
+    uncounted(|| run(&c, &SIZE)).1.expect("runs");
+    assert_eq!(report(), before, "what is not counted leaves no trace");
     let all = [&first, &rows, &out];
     assert!(all.iter().all(|r| r.time.as_nanos() > 0), "{all:?}");
     let text = report().to_string();
@@ -98,4 +102,31 @@ fn funcs_are_told_apart() {
         "{done:?}"
     );
     assert_eq!((row("first").entries, row("first").allocations), (1, 1));
+
+    // The second of two iterations takes nearly all the time; who waits for it computes nothing.
+    let c = uneven();
+    let out = Buffer::new(BufferSpec::new(ScalarType::F32, &[2])).expect("memory");
+    let start = Instant::now();
+    c.run(&Pool::new(2), &[("uneven", &out)], &[]).expect("runs");
+    let wall = start.elapsed();
+    let rows = report().rows;
+    let time: Duration = rows.iter().filter(|r| r.pipeline == "waits").map(|r| r.time).sum();
+    assert!(time > wall / 4 && time < wall * 5 / 4, "{time:?} of all threads in {wall:?}");
+}
+
+/// One term at 0 and a million at 1, on two threads.
+fn uneven() -> Compiled {
+    let [y] = Var::all(["y"]);
+    let mut p = Pipeline::new("waits");
+    let terms = RDom::new([("k", 0, 1_000_001)]);
+    let k = terms.var(0);
+    let terms = terms.filter(k.le(Expr::from(y) * 1_000_000));
+    let f = p.define("uneven", [y], 0.0f32);
+    let f = p.add_to(&f, y, k.cast(ScalarType::F32).sqrt(), &terms);
+    p.output(&f);
+    let s = Schedule::parse("uneven.update(0): parallel(y)").expect("text");
+    let options = LowerOptions { profile: true, ..LowerOptions::default() };
+    let lowered = lower(&p, &s, &options).expect("legal");
+    Compiled::from_lowered(&lowered, Signature::of(&p, &s).expect("well formed"), &Target::host())
+        .expect("compiles")
 }

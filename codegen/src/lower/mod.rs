@@ -20,6 +20,7 @@ pub(crate) mod join;
 pub(crate) mod kernels;
 pub(crate) mod known_params;
 pub(crate) mod loop_nest;
+mod masks;
 pub(crate) mod narrow;
 pub(crate) mod offsets;
 pub mod partition;
@@ -145,7 +146,9 @@ fn lower_here(
     s.pass("hoist", Level::Vector, |b| Ok(hoist::hoist(b)))?;
     // Behind vectorising: the conditions of all lanes are known, and tested at once.
     s.pass("partition", Level::Vector, |b| Ok(partition::partition(b)))?;
-    // The interior body without its conditions.
+    // In the general body; in the interior the same conditions are gone.
+    s.pass("masks", Level::Vector, |b| Ok(masks::masks(b)))?;
+    // The interior body without its conditions, and indices without bounds.
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
     // Behind partitioning: in the interior stores have lost their masks, and none of what is merged is likely.
     s.pass("interleave", Level::Vector, |b| Ok(interleave::interleave(b, &aliases)))?;

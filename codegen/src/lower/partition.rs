@@ -265,7 +265,7 @@ impl Simplified<'_> {
 }
 
 /// Appends the parts of a conjunction that are not there yet.
-fn conjuncts(e: &Expr, out: &mut Vec<Expr>) {
+pub(super) fn conjuncts(e: &Expr, out: &mut Vec<Expr>) {
     match e.kind() {
         ExprKind::Binary(BinaryOp::And, a, b) if e.ty().scalar == ScalarType::Bool => {
             conjuncts(a, out);

@@ -6,6 +6,7 @@
 //! allocates nothing. Iterations run in the standard floating-point environment, whatever the caller's is.
 
 use crate::runtime::float_environment::FloatEnvironment;
+use crate::runtime::profile;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
@@ -144,7 +145,7 @@ impl Pool {
         }
         // SAFETY: by this function's contract.
         unsafe { job(0, bound(1)).run() };
-        shared.finished.wait_until(|| shared.running.load(Ordering::SeqCst) == 0);
+        profile::waiting(|| shared.finished.wait_until(|| shared.running.load(Ordering::SeqCst) == 0));
     }
 }
 

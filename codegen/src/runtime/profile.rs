@@ -2,8 +2,9 @@
 //!
 //! A pipeline that is lowered with [`crate::lower::LowerOptions::profile`] (`SUMSQ_PROFILE=1`) says which Func it computes,
 //! whenever that changes, and what it allocates for whom. Time belongs to the innermost Func that is being computed, inlined
-//! ones to whoever they are part of; on several threads it is the sum over threads. A change costs two readings of the clock,
-//! some 50 ns, which tells where Funcs are computed inside of innermost loops.
+//! ones to whoever they are part of; on several threads it is the sum over threads, without what a thread waits for others. A change costs a
+//! reading of the clock, which is taken off again; where Funcs are computed inside of innermost loops, what it does to their code still tells.
+//! Who computes first is charged for memory that is touched first: [`uncounted`] is for a run before.
 //!
 //! On a GPU kernels are told apart in place of Funcs, each of which may compute several. The host waits for each, and loops of programs are its
 //! own, so that a profiled run takes longer as a whole.
@@ -12,7 +13,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Display};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,10 @@ struct Registry {
     /// Bytes per second, read and written, of a copy on the device.
     copy: Mutex<Option<f64>>,
     start: Instant,
+    /// Nanoseconds that a reading of the clock takes.
+    clock: u64,
+    /// Is nothing counted?
+    paused: AtomicBool,
 }
 
 thread_local! {
@@ -65,7 +70,41 @@ fn registry() -> &'static Registry {
         kernels: Mutex::default(),
         copy: Mutex::default(),
         start: Instant::now(),
+        clock: clock(),
+        paused: AtomicBool::new(false),
     })
+}
+
+/// The cost of a reading of the clock in nanoseconds: the least of some rounds, which nothing interrupted.
+fn clock() -> u64 {
+    const READINGS: u64 = 64;
+    let round = |_| {
+        let start = Instant::now();
+        for _ in 1..READINGS {
+            std::hint::black_box(start.elapsed());
+        }
+        start.elapsed().as_nanos() as u64 / READINGS
+    };
+    (0..16).map(round).min().unwrap_or(0)
+}
+
+/// Runs profiled code without counting what it does, on any thread.
+pub fn uncounted<T>(run: impl FnOnce() -> T) -> T {
+    let before = registry().paused.swap(true, Ordering::SeqCst);
+    let made = run();
+    registry().paused.store(before, Ordering::SeqCst);
+    made
+}
+
+/// Nobody is charged for the time of `wait`, in which this thread waits for others.
+pub(crate) fn waiting(wait: impl FnOnce()) {
+    let (slot, _) = NOW.get();
+    if slot == NOTHING {
+        return wait();
+    }
+    enter(NOTHING);
+    wait();
+    enter(slot);
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,6 +131,9 @@ pub(crate) fn slot(pipeline: &str, func: &str) -> u32 {
 /// This thread computes `slot` from now on; returns what it computed before. Called by generated code.
 pub(crate) extern "C" fn enter(slot: u32) -> u32 {
     let r = registry();
+    if r.paused.load(Ordering::Relaxed) {
+        return NOTHING;
+    }
     let now = r.start.elapsed().as_nanos() as u64;
     let (before, since) = NOW.replace((slot, now));
     if before != slot {
@@ -111,7 +153,11 @@ pub(crate) extern "C" fn enter(slot: u32) -> u32 {
 
 /// `bytes` were allocated for `slot`, or freed (negative). Called by generated code.
 pub(crate) extern "C" fn allocate(slot: u32, bytes: i64) {
-    let h = &registry().heap[slot as usize];
+    let r = registry();
+    if r.paused.load(Ordering::Relaxed) {
+        return;
+    }
+    let h = &r.heap[slot as usize];
     let live = h.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
     if bytes > 0 {
         h.allocations.fetch_add(1, Ordering::Relaxed);
@@ -122,6 +168,9 @@ pub(crate) extern "C" fn allocate(slot: u32, bytes: i64) {
 
 /// A launch of `kernel` took `time` and moved at least so many bytes; of its operations on floats that share was in float64.
 pub(crate) fn launched(pipeline: &str, kernel: &str, time: Duration, bytes: u64, doubles: f64) {
+    if registry().paused.load(Ordering::Relaxed) {
+        return;
+    }
     let mut kernels = lock(&registry().kernels);
     let at = kernels.iter().position(|k| k.pipeline == pipeline && k.kernel == kernel);
     let at = at.unwrap_or_else(|| {
@@ -199,11 +248,12 @@ pub fn report() -> Profile {
             threads.iter().map(|t| of(t).load(Ordering::Relaxed)).sum()
         };
         let h = &r.heap[i];
+        let entries = sum(&|t| &t.entries[i]);
         let row = Row {
             pipeline,
             func,
-            time: Duration::from_nanos(sum(&|t| &t.nanoseconds[i])),
-            entries: sum(&|t| &t.entries[i]),
+            time: Duration::from_nanos(sum(&|t| &t.nanoseconds[i]).saturating_sub(entries * r.clock)),
+            entries,
             allocations: h.allocations.load(Ordering::Relaxed),
             bytes: h.total.load(Ordering::Relaxed).max(0) as u64,
             peak: h.peak.load(Ordering::Relaxed).max(0) as u64,

@@ -7,7 +7,7 @@ use crate::pipelines::*;
 use crate::{Case, compare, dumps};
 use std::fmt::Write;
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 20] = [
     (
         "sliding_strips",
         blur,
@@ -60,6 +60,8 @@ const CASES: [Case; 19] = [
     ("known_scale", row, "out: specialize(scale == 1) { vectorize(x, 8) }"),
     // residues reads even and odd lanes as rows.
     ("enlarged", enlarged, "out: bound_extent(x, 64) vectorize(x, 8)"),
+    // masks reads rows of what is beyond the edges, too.
+    ("zeros_around", zeros, "out: bound_extent(x, 64) vectorize(x, 8)"),
     // build_nests folds the storage of f by itself.
     ("ring", row, "out: split(x, xo, xi, 64, guard) f: store_at(out, xo) compute_at(out, xi)"),
     // narrow halves the indices of the gather.
@@ -87,7 +89,7 @@ const CASES: [Case; 19] = [
 ];
 
 /// The passes: `lower` logs these.
-const PASSES: [&str; 20] = [
+const PASSES: [&str; 21] = [
     "apply_schedule",
     "build_nests",
     "skip_stages",
@@ -103,6 +105,7 @@ const PASSES: [&str; 20] = [
     "dead_allocations",
     "hoist",
     "partition",
+    "masks",
     "simplify",
     "interleave",
     "residues",

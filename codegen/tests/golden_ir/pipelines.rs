@@ -1,6 +1,6 @@
 //! Small pipelines.
 
-use sumsq_codegen::boundary::repeat_edge;
+use sumsq_codegen::boundary::{constant_exterior, repeat_edge};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Source, UnaryOp, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -123,6 +123,17 @@ pub fn edges() -> Pipeline {
     let i = p.input(Input::new("in", &[I32], 1));
     let inside = p.func(repeat_edge("inside", &i, &i.domain()));
     let out = p.func(Func::new("out", &[v], vec![inside.at(&[&x - 1], 0) + inside.at(&[&x + 1], 0)]));
+    p.output(&out);
+    p
+}
+
+/// `out(x) = in(x - 1)` with zeros around it.
+pub fn zeros() -> Pipeline {
+    let [x] = Var::all(["x"]);
+    let mut p = Pipeline::new("zeros");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let around = p.func(constant_exterior("around", &i, &i.domain(), &[Expr::from(0)]));
+    let out = p.define("out", [x], around.of(x - 1));
     p.output(&out);
     p
 }
