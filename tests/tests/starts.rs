@@ -11,6 +11,7 @@ use sumsq::{
     ProblemData, SolveOptions, Solver, Value,
 };
 use sumsq_examples::demos::ALL;
+use sumsq_tests::hierarchies::{compiled, coupled};
 use sumsq_tests::{bind, bits, doubles, example_energy};
 
 /// A folder for a cache.
@@ -224,6 +225,32 @@ fn what_is_damaged_or_foreign_is_derived_again() {
         folder.cache().put(&key, b"{}");
         again("sealed", path);
     }
+}
+
+/// Code that `auto` makes in the course of a solve is kept where the first code was, and found there.
+#[test]
+fn code_of_levels_is_kept_beside_the_first() {
+    let (folder, (energy, data)) = (Folder::new(), coupled(128, 101, 0.001));
+    let compile = compiled(Preconditioner::Auto, Precision::Mixed, 2);
+    let options = SolveOptions {
+        iterations: Some(1),
+        linear_tolerance: Some(1e-6),
+        linear_iterations: Some(5000),
+        ..SolveOptions::default()
+    };
+    let files = |solver: &Solver| {
+        let mut problem = solver.plan(&data).unwrap().with_free_compilation();
+        let report = problem.solve(&mut data.clone(), &options).unwrap();
+        assert_eq!(report.iterations[0].preconditioner, "multigrid");
+        folder.files()
+    };
+    let first = folder.start(&energy, &compile);
+    let before = folder.files();
+    let after = files(&first);
+    assert!(before.len() < after.len());
+    let second = folder.start(&energy, &compile);
+    assert!(second.is_kept());
+    assert_eq!(files(&second), after);
 }
 
 #[test]

@@ -164,6 +164,30 @@ fn repetitions_go_backwards_whatever_is_kept_of_them() {
     }
 }
 
+/// Runs that have the same adjoint share its code; one whose arrays are of another size has its own.
+#[test]
+fn equal_adjoints_are_compiled_once() {
+    let (given, a) = numbers();
+    let compiled = |change: &dyn Fn(&mut World)| {
+        let mut w = world(&given, &a);
+        change(&mut w);
+        let wrt = [w.given, w.a];
+        let made = ReverseProgram::new(&pipelines(), &mut w.table, &w.steps, &wrt, None, Limits::default());
+        made.unwrap().pipelines()
+    };
+    let plain = compiled(&|_| {});
+    assert_eq!(plain, 2 * pipelines().len());
+    // The repetition once more: all its pipelines again.
+    assert_eq!(compiled(&|w| w.steps.insert(1, w.steps[1].clone())), plain);
+    let short = |w: &mut World| {
+        let first =
+            w.table.add("short", Buffer::new(BufferSpec::new(ScalarType::F64, &[N - 1])).unwrap(), false);
+        let bindings = vec![("given".into(), w.given), ("first".into(), first)];
+        w.steps.push(Step::Run { pipeline: PipelineId(0), bindings, params: vec![] });
+    };
+    assert_eq!(compiled(&short), plain + 1);
+}
+
 #[test]
 fn programs_without_an_adjoint_are_refused() {
     let (given, a) = numbers();

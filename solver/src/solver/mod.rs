@@ -66,6 +66,8 @@ pub(crate) struct Code {
     pub(crate) compile_seconds: f64,
     /// The energy as it was given, where `auto` may go on with other preconditioners: their code is made of it when they are first needed.
     given: Option<Energy>,
+    /// The cache that this code was made with, for what is made later.
+    cache: Option<Cache>,
     grown: Grown,
 }
 
@@ -182,7 +184,8 @@ impl Code {
         let make = || {
             let (energy, target, pool) = (self.given.clone()?, self.k.target.clone(), self.pool.clone());
             let kinds = Kinds::And(second);
-            Code::new(energy, &self.options, target, kinds, cache().as_ref(), || Ok(pool)).ok().map(Arc::new)
+            let cache = self.cache.as_ref();
+            Code::new(energy, &self.options, target, kinds, cache, || Ok(pool)).ok().map(Arc::new)
         };
         of.get_or_init(make).clone()
     }
@@ -246,6 +249,7 @@ impl Code {
             pool: pool()?,
             compile_seconds: started.elapsed().as_secs_f64(),
             given,
+            cache: cache.cloned(),
             grown: Grown::default(),
         })
     }

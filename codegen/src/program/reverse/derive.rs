@@ -25,8 +25,9 @@ pub(super) struct Deriver<'d> {
     adjoints: IndexMap<BufferId, BufferId>,
     /// Per adjoint, a buffer for its next values.
     next: IndexMap<BufferId, BufferId>,
-    /// Adjoint pipelines, and what they are of: a pipeline and how it is bound.
+    /// Adjoint pipelines, each once for the sizes of its buffers: the runs of equal adjoints share it.
     jobs: Vec<(Pipeline, Schedule)>,
+    sizes: Vec<Vec<(Name, Vec<i32>)>>,
 }
 
 impl<'d> Deriver<'d> {
@@ -37,7 +38,7 @@ impl<'d> Deriver<'d> {
         every: Option<usize>,
     ) -> Deriver<'d> {
         let (adjoints, next) = (IndexMap::new(), IndexMap::new());
-        Deriver { pipelines, codes, table, every, adjoints, next, jobs: vec![] }
+        Deriver { pipelines, codes, table, every, adjoints, next, jobs: vec![], sizes: vec![] }
     }
 
     pub(super) fn end(self) -> (Vec<(Pipeline, Schedule)>, IndexMap<BufferId, BufferId>) {
@@ -271,11 +272,22 @@ impl<'d> Deriver<'d> {
         }
         let p = pruned(p);
         bindings.retain(|(name, _)| p.inputs.contains_key(name) || p.outputs.iter().any(|o| o.func == *name));
-        let extents: Vec<(&str, &[i32])> =
-            bindings.iter().map(|(n, id)| (&**n, &self.table.buffer(*id).spec().extents[..])).collect();
-        let made = schedule(&p, &extents, &[], &[])?;
+        let size = |id: &BufferId| self.table.buffer(*id).spec().extents.to_vec();
+        let sizes = bindings.iter().map(|(n, id)| (n.clone(), size(id))).collect();
+        Ok((Some(Call { code: self.job(p, sizes)?, bindings, params: vec![] }), results))
+    }
+
+    /// The number of a pipeline among `jobs`, to which it is added if it is new.
+    fn job(&mut self, p: Pipeline, sizes: Vec<(Name, Vec<i32>)>) -> Result<usize, Error> {
+        let mut known = self.jobs.iter().zip(&self.sizes);
+        if let Some(k) = known.position(|((known, _), of)| *known == p && *of == sizes) {
+            return Ok(k);
+        }
+        let estimates: Vec<(&str, &[i32])> = sizes.iter().map(|(n, size)| (&**n, &size[..])).collect();
+        let made = schedule(&p, &estimates, &[], &[])?;
         self.jobs.push((p, made));
-        Ok((Some(Call { code: self.jobs.len() - 1, bindings, params: vec![] }), results))
+        self.sizes.push(sizes);
+        Ok(self.jobs.len() - 1)
     }
 }
 

@@ -109,6 +109,11 @@ impl ReverseProgram {
         self.adjoints.get(&id).copied()
     }
 
+    /// Number of pipelines that were compiled: those of the program, and adjoints, equal ones once.
+    pub fn pipelines(&self) -> usize {
+        self.codes.len()
+    }
+
     /// Bytes that are put aside for the way back.
     pub fn held(&self) -> usize {
         fn bytes(state: &[(BufferId, Buffer)]) -> usize {
