@@ -3,7 +3,7 @@
 use crate::small::Small;
 use crate::{Random, assert_vectors_close, bind, doubles, indices};
 use std::collections::BTreeMap;
-use sumsq::assembled::{Aggregation, Explicit, Jacobian, LinearSolver, Multigrid};
+use sumsq::assembled::{Explicit, Hierarchies, Jacobian, LinearSolver};
 use sumsq::energy::model::SpaceId;
 use sumsq::{
     CompileOptions, Method, Precision, Preconditioner, ProblemData, Report, SolveOptions, Solver, assembled,
@@ -142,8 +142,10 @@ impl Oracle {
             }};
         }
         match kind {
-            Preconditioner::Multigrid => levels!(Multigrid::new(problem, &jacobian, &diag, &damping, None)),
-            _ => levels!(Aggregation::new(problem, &x, &jacobian, (&diag, &damping), 1)),
+            Preconditioner::Multigrid => {
+                levels!(Hierarchies::multigrid(problem, &jacobian, (&diag, &damping), None))
+            }
+            _ => levels!(Hierarchies::aggregation(problem, &x, &jacobian, (&diag, &damping), 1)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Aggregation against the sparse matrices of the assembled path: near-null candidates, A on every level, steps, numbers of PCG
 //! iterations.
 
-use sumsq::assembled::{Aggregation, Explicit, LinearSolver};
+use sumsq::assembled::{Explicit, Hierarchies, LinearSolver};
 use sumsq::energy::Energy;
 use sumsq::{
     CompileOptions, Method, Precision, Preconditioner, ProblemData, SolveOptions, Solver, assembled,
@@ -103,7 +103,7 @@ fn iterations(energy: &Energy, data: &ProblemData<'_>, additive: &[usize]) -> Ve
     let diag = jacobian.diag();
     let damping: Vec<f64> = diag.iter().map(|d| d / 1e4).collect();
     let solve = |&additive: &usize| {
-        let m = Aggregation::new(&problem, &x, &jacobian, (&diag, &damping), additive);
+        let m = Hierarchies::aggregation(&problem, &x, &jacobian, (&diag, &damping), additive);
         hierarchies::pcg(&jacobian, &damping, &residuals, &|r| m.apply_inverse(r))
     };
     additive.iter().map(solve).collect()
@@ -118,7 +118,7 @@ fn candidates_of_arap_are_rigid_motions() {
     let x = problem.initial();
     let jacobian = problem.linearise(&x).1;
     let (diag, damping) = (jacobian.diag(), vec![0.0; problem.free()]);
-    let m = Aggregation::new(&problem, &x, &jacobian, (&diag, &damping), 1);
+    let m = Hierarchies::aggregation(&problem, &x, &jacobian, (&diag, &damping), 1);
     let space = case.energy.unknowns[0].space;
     let n = x.len() / 6;
     let mean = [0, 1, 2].map(|c| (0..n).map(|e| x[3 * e + c]).sum::<f64>() / n as f64);

@@ -1,6 +1,6 @@
 //! Multigrid against the sparse matrices of the assembled path: A on every level, steps, numbers of PCG iterations.
 
-use sumsq::assembled::{Explicit, LinearSolver, Multigrid};
+use sumsq::assembled::{Explicit, Hierarchies, LinearSolver};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
 use sumsq::{
@@ -211,7 +211,7 @@ fn cycles_of_every_shape() {
         let diag = jacobian.diag();
         let damping: Vec<f64> = diag.iter().map(|d| d / 1e4).collect();
         for (additive, expected) in expected.into_iter().enumerate() {
-            let m = Multigrid::new(&problem, &jacobian, &diag, &damping, Some(additive));
+            let m = Hierarchies::multigrid(&problem, &jacobian, (&diag, &damping), Some(additive));
             let came = hierarchies::pcg(&jacobian, &damping, &residuals, &|r| m.apply_inverse(r));
             println!("{name}, {additive} additive levels: {came} iterations, {expected} expected");
             assert!(came.abs_diff(expected) as f64 <= (0.15 * expected as f64).max(1.0), "{name}: {came}");

@@ -1,99 +1,48 @@
-//! Smoothed aggregation from sparse matrices: the oracle of the matrix-free kind.
+//! Smoothed aggregation from sparse matrices.
 //!
 //! Per index space with a spread unknown: A_0 is what J^T J + D has between its scalars. Elements of a level that are strongly
 //! coupled form aggregates; T holds the near-null candidates of every aggregate, made orthonormal; P = (I - w D^-1 A) T, D the
-//! blocks of A by elements; A_{l+1} = P^T A_l P, and the candidates of level l + 1 are what T leaves of those of level l. See
+//! blocks of A by elements, which is the M of every level; the candidates of level l + 1 are what T leaves of those of level l. See
 //! Vanek, Mandel and Brezina, Algebraic multigrid by smoothed aggregation (Computing 56, 1996).
 
 use crate::assembled::eval::{self, Workspace};
-use crate::assembled::multigrid::{factor, times};
-use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
+use crate::assembled::hierarchy::{Hierarchies, Hierarchy, Level, Scalars, System, diagonal_of, times};
 use crate::assembled::tape::Tape;
 use crate::assembled::{Explicit, Jacobian};
 use crate::problem::aggregates::{self, Candidate, NONE};
 use crate::problem::grids;
-use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sprs::{CsMat, TriMat};
 use std::collections::BTreeMap;
 use sumsq_energy::model::{Domain, SpaceId};
 
-/// A column of J that is none.
-const EXCLUDED: u32 = u32::MAX;
-
 /// Relative shift of the diagonal of a block before it is inverted.
 const SHIFT: f64 = 1e-12;
 
-/// M of aggregation, by its inverse.
-pub struct Aggregation {
-    finest: BlockDiagonal,
-    spaces: Vec<Hierarchy>,
-}
-
-/// The levels of a space.
-struct Hierarchy {
-    space: SpaceId,
-    /// Per scalar of the space, components fastest: its column of J.
-    columns: Vec<u32>,
-    /// Levels from the finest on that are additive.
-    additive: usize,
-    levels: Vec<Level>,
-}
-
-struct Level {
+/// What a level and the next one are made of.
+struct Blocks {
     /// Scalars of an element.
     block: usize,
     a: CsMat<f64>,
-    /// The inverse of D, block by block.
-    inverse: CsMat<f64>,
-    /// w.
-    weight: f64,
+    /// w D^-1.
+    smoother: CsMat<f64>,
     /// Near-null candidates, by columns.
     candidates: Vec<Vec<f64>>,
-    /// From the next level to this one.
-    p: Option<CsMat<f64>>,
-    /// Of the coarsest level.
-    factor: Option<(Cholesky<f64, Dyn>, Vec<usize>)>,
 }
 
-impl Aggregation {
-    /// M for A = J^T J + diag(`damping`) at `x`, `diag` = diag(J^T J); so many levels are `additive`.
-    pub fn new(
+impl Hierarchies {
+    /// Smoothed aggregation for A = J^T J + diag(`damping`) at `x`, `diag` = diag(J^T J); so many levels are `additive`.
+    pub fn aggregation(
         problem: &Explicit<'_>,
         x: &[f64],
         jacobian: &Jacobian,
         (diag, damping): (&[f64], &[f64]),
         additive: usize,
-    ) -> Aggregation {
-        let blocks = element_blocks(Preconditioner::BlockJacobi, problem);
-        let finest = BlockDiagonal::new(Preconditioner::BlockJacobi, jacobian, diag, damping, &blocks);
-        let spaces = aggregates::served(&problem.energy).into_iter();
-        let spaces =
-            spaces.map(|space| Hierarchy::new(problem, space, x, jacobian, (diag, damping), additive));
-        Aggregation { finest, spaces: spaces.collect() }
-    }
-
-    /// M^-1 r.
-    pub fn apply_inverse(&self, r: &[f64]) -> Vec<f64> {
-        let mut z = self.finest.apply_inverse(r);
-        for h in &self.spaces {
-            let local: Vec<f64> =
-                h.columns.iter().map(|&c| if c == EXCLUDED { 0.0 } else { r[c as usize] }).collect();
-            let e = h.cycle(0, &local);
-            h.columns.iter().zip(e).filter(|(c, _)| **c != EXCLUDED).for_each(|(&c, e)| z[c as usize] = e);
-        }
-        z
-    }
-
-    /// A of a level of a space, scalars by element and component; `None` if there is no such level.
-    pub fn level(&self, space: SpaceId, level: usize) -> Option<&CsMat<f64>> {
-        self.spaces.iter().find(|h| h.space == space)?.levels.get(level).map(|l| &l.a)
-    }
-
-    /// The near-null candidates on level 0 of a space, over scalars by element and component; none if it has no hierarchy.
-    pub fn candidates(&self, space: SpaceId) -> &[Vec<f64>] {
-        let own = self.spaces.iter().find(|h| h.space == space);
-        own.map_or(&[], |h| &h.levels[0].candidates)
+    ) -> Hierarchies {
+        let system = System { problem, jacobian, diag, damping };
+        Hierarchies::new(&system, aggregates::served(&problem.energy), |space, _| {
+            of_aggregates(&system, space, x, additive)
+        })
     }
 }
 
@@ -113,110 +62,69 @@ impl Explicit<'_> {
     }
 }
 
-impl Hierarchy {
-    fn new(
-        problem: &Explicit<'_>,
-        space: SpaceId,
-        x: &[f64],
-        jacobian: &Jacobian,
-        (diag, damping): (&[f64], &[f64]),
-        additive: usize,
-    ) -> Hierarchy {
-        let spread = aggregates::spread_components(&problem.energy, space);
-        let components = spread.len();
-        let mut columns = vec![];
-        for e in 0..problem.layout.elements(space) {
-            let own = problem.columns_at(space, e);
-            (0..components).for_each(|c| columns.push(own.get(c).copied().unwrap_or(EXCLUDED)));
-        }
-        let takes_part: Vec<bool> =
-            columns.iter().map(|&c| c != EXCLUDED && diag[c as usize] > 0.0).collect();
-        let undamped = normal(jacobian, &columns, &takes_part);
-        let mut added = TriMat::new((columns.len(), columns.len()));
-        for (i, &c) in columns.iter().enumerate().filter(|(i, _)| takes_part[*i]) {
-            added.add_triplet(i, i, damping[c as usize]);
-        }
-        let values = |i: usize| match columns[i] {
-            EXCLUDED => 0.0,
-            c => x[problem.free_scalars()[c as usize] as usize],
-        };
-        let all = aggregates::candidates(&problem.energy, space);
-        let given = problem.near_null(space);
-        let seeds = all.iter().map(|of| seed(*of, components, &takes_part, &values, &given));
-        let candidates = seeds.map(|b| completed(&undamped, &spread, &takes_part, b)).collect();
-        let a = &undamped + &added.to_csr::<usize>();
-        let threshold = aggregates::threshold(&problem.energy, space);
-        let mut levels = vec![Level::new(a, components, candidates)];
-        // A bound, as of grids.
-        levels[0].weight = 4.0 / (3.0 * grids::elements_of_a_row(&problem.energy) as f64);
-        let mut threshold = Some(threshold);
-        while levels.len() == 1 || levels.len() < aggregates::LEVELS {
-            let last = levels.last_mut().expect("the finest one is there");
-            if levels_end(last, threshold.is_some()) {
-                break;
-            }
-            let Some(next) = last.coarsen(threshold.take().unwrap_or(aggregates::COUPLED)) else { break };
-            levels.push(next);
-        }
-        let coarsest = levels.last_mut().expect("there is one");
-        if coarsest.a.rows() <= aggregates::COARSEST {
-            coarsest.factor = factor(&coarsest.a);
-        }
-        Hierarchy { space, columns, additive, levels }
+fn of_aggregates(system: &System<'_>, space: SpaceId, x: &[f64], additive: usize) -> Hierarchy {
+    let (problem, scalars) = (system.problem, Scalars::new(system, space));
+    let undamped = scalars.normal(system.jacobian, |_| true);
+    let candidates = near_null(problem, space, x, &scalars, &undamped);
+    let a = &undamped + &scalars.diagonal(system.damping);
+    // A bound, as of grids.
+    let bound = grids::elements_of_a_row(&problem.energy) as f64;
+    let mut last = Blocks::new(a, scalars.components, candidates.clone(), Some(bound));
+    let mut levels = vec![last.level()];
+    let mut threshold = aggregates::threshold(&problem.energy, space);
+    while levels.len() == 1 || (levels.len() < aggregates::LEVELS && last.a.rows() > aggregates::COARSEST) {
+        let Some((p, next)) = last.coarsen(threshold) else { break };
+        threshold = aggregates::COUPLED;
+        levels.iter_mut().last().into_iter().for_each(|level| level.p = Some(p.clone()));
+        levels.push(next.level());
+        last = next;
     }
-
-    /// The correction that levels from `l` on make of r.
-    fn cycle(&self, l: usize, r: &[f64]) -> Vec<f64> {
-        let level = &self.levels[l];
-        if level.factor.is_some() {
-            return level.solve(r);
-        }
-        let smooth = |r: &[f64]| -> Vec<f64> {
-            times(&level.inverse, r).into_iter().map(|z| level.weight * z).collect()
-        };
-        let add = |e: &mut Vec<f64>, by: Vec<f64>| e.iter_mut().zip(by).for_each(|(e, by)| *e += by);
-        let rest =
-            |e: &[f64]| -> Vec<f64> { r.iter().zip(times(&level.a, e)).map(|(r, ae)| r - ae).collect() };
-        let mut e = smooth(r);
-        let smooths_again = l >= self.additive;
-        if let Some(p) = &level.p {
-            let transposed = p.transpose_view().to_csr();
-            let down = if smooths_again { times(&transposed, &rest(&e)) } else { times(&transposed, r) };
-            add(&mut e, times(p, &self.cycle(l + 1, &down)));
-        }
-        if smooths_again {
-            let again = smooth(&rest(&e));
-            add(&mut e, again);
-        }
-        e
+    if last.a.rows() <= aggregates::COARSEST {
+        levels.iter_mut().last().into_iter().for_each(Level::factorise);
     }
+    Hierarchy { space, scalars, additive, levels, candidates }
 }
 
-/// Tells whether a level is the coarsest.
-fn levels_end(level: &Level, finest: bool) -> bool {
-    !finest && level.a.rows() <= aggregates::COARSEST
+/// The candidates on level 0.
+fn near_null(
+    problem: &Explicit<'_>,
+    space: SpaceId,
+    x: &[f64],
+    scalars: &Scalars,
+    undamped: &CsMat<f64>,
+) -> Vec<Vec<f64>> {
+    let spread = aggregates::spread_components(&problem.energy, space);
+    let values = |i: usize| scalars.column(i).map_or(0.0, |c| x[problem.free_scalars()[c] as usize]);
+    let given = problem.near_null(space);
+    let all = aggregates::candidates(&problem.energy, space).into_iter();
+    let seeds = all.map(|of| seed(of, scalars.components, &scalars.active, &values, &given));
+    seeds.map(|b| completed(undamped, &spread, &scalars.active, b)).collect()
 }
 
-impl Level {
-    fn new(a: CsMat<f64>, block: usize, candidates: Vec<Vec<f64>>) -> Level {
+impl Blocks {
+    /// Those of A: with this bound of the largest eigenvalue of D^-1 A, or with what the power method finds.
+    fn new(a: CsMat<f64>, block: usize, candidates: Vec<Vec<f64>>, bound: Option<f64>) -> Blocks {
         let inverse = inverse_blocks(&a, block);
-        let weight = 4.0 / (3.0 * largest_eigenvalue(&a, &inverse));
-        Level { block, a, inverse, weight, candidates, p: None, factor: None }
+        let weight = 4.0 / (3.0 * bound.unwrap_or_else(|| largest_eigenvalue(&a, &inverse)));
+        Blocks { block, a, smoother: inverse.map(|v| weight * v), candidates }
     }
 
-    /// Makes P and the next level, if any elements form aggregates.
-    fn coarsen(&mut self, threshold: f64) -> Option<Level> {
+    fn level(&self) -> Level {
+        Level::new(self.a.clone(), self.smoother.clone())
+    }
+
+    /// P and the next level, if any elements form aggregates.
+    fn coarsen(&self, threshold: f64) -> Option<(CsMat<f64>, Blocks)> {
         let (starts, neighbours) = strong(&self.a, self.block, threshold);
         let (own, count) = aggregates::aggregates(&starts, &neighbours);
         if count == 0 {
             return None;
         }
         let (t, candidates) = self.tentative(&own, count);
-        let smoothed = &self.inverse * &(&self.a * &t);
-        let p = &t + &smoothed.map(|v| -self.weight * v);
+        let smoothed = &self.smoother * &(&self.a * &t);
+        let p = &t + &smoothed.map(|v| -v);
         let a = silenced(&self.a, &p, &(&p.transpose_view().to_csr() * &self.a) * &p);
-        self.p = Some(p);
-        Some(Level::new(a, self.candidates.len(), candidates))
+        Some((p, Blocks::new(a, self.candidates.len(), candidates, None)))
     }
 
     /// T, and what it leaves of the candidates: Gram and Schmidt, twice, per aggregate.
@@ -255,47 +163,21 @@ impl Level {
         }
         (t.to_csr(), left)
     }
-
-    fn solve(&self, r: &[f64]) -> Vec<f64> {
-        let mut e = vec![0.0; r.len()];
-        if let Some((factor, rows)) = &self.factor {
-            let own = DVector::from_iterator(rows.len(), rows.iter().map(|&i| r[i]));
-            rows.iter().zip(factor.solve(&own).iter()).for_each(|(&i, &v)| e[i] = v);
-        }
-        e
-    }
 }
 
 /// P^T A P, with rows and columns 0 whose diagonal entry is not above what rounding leaves of 0.
 fn silenced(fine: &CsMat<f64>, p: &CsMat<f64>, coarse: CsMat<f64>) -> CsMat<f64> {
-    let diagonal = |a: &CsMat<f64>, i: usize| a.get(i, i).copied().unwrap_or(0.0);
+    let [of_fine, of_coarse] = [diagonal_of(fine), diagonal_of(&coarse)];
     let mut scales = vec![0.0; coarse.rows()];
     for (i, row) in p.outer_iterator().enumerate() {
-        row.iter().for_each(|(j, v)| scales[j] += v * v * diagonal(fine, i));
+        row.iter().for_each(|(j, v)| scales[j] += v * v * of_fine[i]);
     }
-    let kept = |i: usize| diagonal(&coarse, i) > aggregates::NOISE * scales[i];
+    let kept = |i: usize| of_coarse[i] > aggregates::NOISE * scales[i];
     let mut left = TriMat::new(coarse.shape());
     for (i, row) in coarse.outer_iterator().enumerate().filter(|(i, _)| kept(*i)) {
         row.iter().filter(|(j, _)| kept(*j)).for_each(|(j, v)| left.add_triplet(i, j, *v));
     }
     left.to_csr()
-}
-
-/// J^T J between the scalars of a space that take part; others have rows of 0.
-fn normal(jacobian: &Jacobian, columns: &[u32], takes_part: &[bool]) -> CsMat<f64> {
-    let rows = jacobian.rows();
-    let mut scalar = vec![EXCLUDED; rows.cols()];
-    for (i, &c) in columns.iter().enumerate().filter(|(i, _)| takes_part[*i]) {
-        scalar[c as usize] = i as u32;
-    }
-    let mut triplets = TriMat::new((rows.rows(), columns.len()));
-    for (row, entries) in rows.outer_iterator().enumerate() {
-        for (c, v) in entries.iter().filter(|(c, _)| scalar[*c] != EXCLUDED) {
-            triplets.add_triplet(row, scalar[c] as usize, *v);
-        }
-    }
-    let j: CsMat<f64> = triplets.to_csr();
-    &j.transpose_view().to_csr() * &j
 }
 
 /// A candidate before it is completed; 0 where a scalar takes no part.

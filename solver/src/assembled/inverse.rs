@@ -1,7 +1,7 @@
 //! The M of PCG in the assembled path, whatever its kind.
 
 use crate::assembled::preconditioner::BlockDiagonal;
-use crate::assembled::{Aggregation, Explicit, Jacobian, Multigrid};
+use crate::assembled::{Explicit, Hierarchies, Jacobian};
 use crate::problem::options::Preconditioner;
 
 /// M of a linear system, by its inverse.
@@ -9,9 +9,7 @@ pub(super) enum Inverse {
     /// Of one element each.
     Blocks(BlockDiagonal),
     /// Of all.
-    Multigrid(Multigrid),
-    /// Of all.
-    Aggregation(Aggregation),
+    Levels(Hierarchies),
 }
 
 impl Inverse {
@@ -26,10 +24,10 @@ impl Inverse {
     ) -> Inverse {
         match kind {
             Preconditioner::Multigrid => {
-                Inverse::Multigrid(Multigrid::new(problem, jacobian, diag, damping, None))
+                Inverse::Levels(Hierarchies::multigrid(problem, jacobian, (diag, damping), None))
             }
             Preconditioner::Aggregation => {
-                Inverse::Aggregation(Aggregation::new(problem, x, jacobian, (diag, damping), 1))
+                Inverse::Levels(Hierarchies::aggregation(problem, x, jacobian, (diag, damping), 1))
             }
             _ => Inverse::Blocks(BlockDiagonal::new(kind, jacobian, diag, damping, blocks)),
         }
@@ -39,8 +37,7 @@ impl Inverse {
     pub fn apply(&self, r: &[f64]) -> Vec<f64> {
         match self {
             Inverse::Blocks(m) => m.apply_inverse(r),
-            Inverse::Multigrid(m) => m.apply_inverse(r),
-            Inverse::Aggregation(m) => m.apply_inverse(r),
+            Inverse::Levels(m) => m.apply_inverse(r),
         }
     }
 }

@@ -13,6 +13,7 @@ mod differences;
 mod domain;
 mod error;
 mod eval;
+mod hierarchy;
 mod inverse;
 mod jacobian;
 mod locate;
@@ -26,15 +27,14 @@ mod tape;
 mod template;
 mod threads;
 
-pub use crate::assembled::aggregation::Aggregation;
 pub use crate::assembled::derivative_images::DerivativeImage;
 pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
+pub use crate::assembled::hierarchy::Hierarchies;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, Partial, ValueRead};
 pub(crate) use crate::assembled::model::AssembledModel;
 pub use crate::assembled::model::LinearSolver;
-pub use crate::assembled::multigrid::Multigrid;
 pub use crate::assembled::solve::{SolveError, solve, solve_with};
 pub(crate) use crate::assembled::threads::Threads;
 
