@@ -4,6 +4,7 @@
 //! An unknown is *local* if no residual reads it at two elements (angles, rotations, weights), else *spread*. Near-null vectors
 //! are what the energy hardly resists: see [`Candidate`].
 
+use crate::problem::grids::reads_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use sumsq_energy::dag::{Access, Source};
@@ -83,26 +84,42 @@ pub fn spread_components(energy: &Energy, space: SpaceId) -> Vec<bool> {
 
 /// Tells whether a residual, or a block under a loss of second order, reads an unknown at two elements.
 fn is_spread(energy: &Energy, unknown: UnknownId) -> bool {
-    let bent = |n: usize| energy.residuals[n].block.filter(|b| energy.blocks[b.index()].second_order);
     (0..energy.residuals.len()).any(|n| {
-        let block = bent(n);
-        let rows = energy.residuals.iter().enumerate();
-        let rows = rows.filter(|(m, r)| *m == n || (block.is_some() && r.block == block));
-        let own = |a: &&Access| a.source == Source::Unknown(unknown);
-        let reads = rows.flat_map(|(_, r)| &r.unknown_reads).filter(own);
-        reads.map(|a| a.at.clone()).collect::<BTreeSet<_>>().len() > 1
+        let reads = reads_of(energy, n).into_iter().filter(|a| a.source == Source::Unknown(unknown));
+        reads.map(|a| &a.at).collect::<BTreeSet<_>>().len() > 1
     })
 }
 
-/// The candidates of a space: a constant per spread component, the turns of spread unknowns of two or three channels, those that are given.
+/// Tells whether an unknown can turn into something else: a residual, or a block under a loss of second order, reads one channel of it at an
+/// element, and at another element another component of its space. Where none does, elements are coupled channel by channel (smoothness of
+/// colours, of a flow): constants are all that such an energy hardly resists.
+fn turns(energy: &Energy, unknown: UnknownId) -> bool {
+    let space = energy.unknowns[unknown.index()].space;
+    (0..energy.residuals.len()).any(|n| {
+        let reads = reads_of(energy, n);
+        let of_space = reads.iter().filter(|a| energy.space_of(a.source) == space);
+        let component = |a: &Access| (a.source, a.channel);
+        of_space
+            .clone()
+            .filter(|a| a.source == Source::Unknown(unknown))
+            .any(|a| of_space.clone().any(|b| a.at != b.at && component(a) != component(b)))
+    })
+}
+
+/// The candidates of a space: a constant per spread component, the turns of spread unknowns of two or three channels that [`turns`] tells of,
+/// those that are given.
 pub fn candidates(energy: &Energy, space: SpaceId) -> Vec<Candidate> {
     let spread = spread_components(energy, space);
     let constants = (0..spread.len()).filter(|&c| spread[c]).map(Candidate::Constant);
     let mut all: Vec<Candidate> = constants.collect();
     let mut first = 0;
-    for unknown in energy.unknowns.iter().filter(|u| u.space == space) {
+    for id in (0..energy.unknowns.len() as u32).map(UnknownId) {
+        let unknown = &energy.unknowns[id.index()];
+        if unknown.space != space {
+            continue;
+        }
         let channels = usize::from(unknown.channels);
-        if spread[first] && (2..=3).contains(&channels) {
+        if spread[first] && (2..=3).contains(&channels) && turns(energy, id) {
             let pairs = (0..channels).flat_map(|b| (0..b).map(move |a| (a, b)));
             all.extend(pairs.map(|(a, b)| Candidate::Turn(first + a, first + b)));
         }
@@ -172,4 +189,33 @@ pub fn start(i: usize) -> f64 {
     f64::from((i as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519))
         / 4_294_967_296.0
         - 0.5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_coupled_channel_by_channel_does_not_turn() {
+        let of = |residuals: &str| {
+            let text = format!(
+                r#"
+                local W, H = Dim("W", 0), Dim("H", 1)
+                local X = Unknown("X", opt_float2, {{W,H}}, 0)
+                local T = Unknown("T", opt_float, {{W,H}}, 1)
+                Energy(X(0,0) + T(0,0), {residuals})
+                "#
+            );
+            let energy = Energy::from_text("energy.t", &text).unwrap();
+            candidates(&energy, energy.unknowns[0].space)
+        };
+        let constants = [0, 1].map(Candidate::Constant).to_vec();
+        let turns = [constants.clone(), vec![Candidate::Turn(0, 1)]].concat();
+        assert_eq!(of("X(0,0) - X(1,0)"), constants);
+        assert_eq!(of("X(0,0,0) - X(1,0,1)"), turns);
+        // By way of an angle.
+        assert_eq!(of("X(0,0) - X(1,0) - T(0,0)"), turns);
+        // A loss of second order couples all of its block.
+        assert_eq!(of("0)\nResidual{loss=SecondOrder(Cauchy(0.1)), X(0,0) - X(1,0)}\nEnergy(0"), turns);
+    }
 }

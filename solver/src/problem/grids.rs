@@ -1,8 +1,8 @@
 //! Facts about hierarchies of grids that follow from an energy and its sizes: both paths have the same.
 
 use std::collections::BTreeSet;
-use sumsq_energy::dag::At;
-use sumsq_energy::model::{Domain, Energy, Residual, SpaceId};
+use sumsq_energy::dag::{Access, At};
+use sumsq_energy::model::{Domain, Energy, SpaceId};
 
 /// Scalars of the coarsest level at most.
 pub const COARSEST: usize = 300;
@@ -23,15 +23,19 @@ pub fn served(energy: &Energy) -> Vec<SpaceId> {
 
 /// Elements that one row of J reads at most.
 pub fn elements_of_a_row(energy: &Energy) -> usize {
-    let count = |(n, r): (usize, &Residual)| {
-        let bent = r.block.filter(|b| energy.blocks[b.index()].second_order);
-        let all = energy.residuals.iter().enumerate();
-        let read = all.filter(|(m, other)| *m == n || (bent.is_some() && other.block == bent));
-        let places =
-            read.flat_map(|(_, r)| &r.unknown_reads).map(|a| (energy.space_of(a.source), a.at.clone()));
+    let count = |n: usize| {
+        let places = reads_of(energy, n).into_iter().map(|a| (energy.space_of(a.source), &a.at));
         places.collect::<BTreeSet<_>>().len()
     };
-    energy.residuals.iter().enumerate().map(count).max().unwrap_or(1).max(1)
+    (0..energy.residuals.len()).map(count).max().unwrap_or(1).max(1)
+}
+
+/// What a residual reads of unknowns, with all of its block under a loss of second order: J^T J couples what is read together.
+pub fn reads_of(energy: &Energy, residual: usize) -> Vec<&Access> {
+    let block = energy.residuals[residual].block.filter(|b| energy.blocks[b.index()].second_order);
+    let rows = energy.residuals.iter().enumerate();
+    let rows = rows.filter(|(m, r)| *m == residual || (block.is_some() && r.block == block));
+    rows.flat_map(|(_, r)| &r.unknown_reads).collect()
 }
 
 /// The least number of additive levels, of at least one, with which the first level that is not moves at most half the bytes of a PCG
