@@ -176,9 +176,9 @@ impl<S: Number> Blocks<S> {
 
     /// Adds row `row` of M x to y, likewise.
     pub fn add_row(&self, row: usize, x: &[S], y: &mut [S]) {
-        for (column, block) in self.row(row) {
-            add_product(block, &x[column as usize * self.height..][..self.height], y);
-        }
+        let (own, size) = (self.pattern.starts[row]..self.pattern.starts[row + 1], self.size());
+        let columns = &self.pattern.columns[own.clone()];
+        add_products(&self.values[own.start * size..own.end * size], |n| columns[n], self.height, x, y);
     }
 
     /// Transposes every block.
@@ -288,9 +288,9 @@ impl<S: Number> Columns<S> {
     pub fn apply_transposed(&self, pool: &Pool, x: &[S], y: &mut [S]) {
         each(pool, y, self.width, |column, y| {
             y.fill(S::default());
-            for (row, block) in self.column(column) {
-                add_product(block, &x[row as usize * self.height..][..self.height], y);
-            }
+            let (own, size) = (self.of.starts[column]..self.of.starts[column + 1], self.height * self.width);
+            let rows = &self.of.blocks[own.clone()];
+            add_products(&self.values[own.start * size..own.end * size], |n| rows[n].0, self.height, x, y);
         });
     }
 }
@@ -327,6 +327,11 @@ pub fn add_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
     with_width!(y.len(), product(block, x, y))
 }
 
+/// y += the sum of B^T x over blocks that lie one behind the other; block n has the x of element `at(n)`.
+pub fn add_products<S: Number>(blocks: &[S], at: impl Fn(usize) -> u32, height: usize, x: &[S], y: &mut [S]) {
+    with_width!(y.len(), products(blocks, at, height, x, y))
+}
+
 /// out += A^T B, with so many columns of A and of B.
 pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out: &mut [S]) {
     if height == width && a.len() == height * width {
@@ -345,6 +350,36 @@ fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
         }
     }
     *y = sum;
+}
+
+fn products<S: Number, const W: usize>(
+    blocks: &[S],
+    at: impl Fn(usize) -> u32,
+    height: usize,
+    x: &[S],
+    y: &mut [S],
+) {
+    let Some(y) = y.first_chunk_mut::<W>() else { return };
+    // Two sums in registers: an addition waits for the one before the last.
+    let (mut even, mut odd) = ([S::default(); W], [S::default(); W]);
+    for (n, block) in blocks.as_chunks::<W>().0.chunks_exact(height.max(1)).enumerate() {
+        let (pairs, last) = block.as_chunks::<2>();
+        let (x, x_last) = x[at(n) as usize * height..][..height].as_chunks::<2>();
+        for ([a, b], [x, y]) in pairs.iter().zip(x) {
+            for j in 0..W {
+                even[j] += a[j] * *x;
+                odd[j] += b[j] * *y;
+            }
+        }
+        for (row, x) in last.iter().zip(x_last) {
+            for j in 0..W {
+                even[j] += row[j] * *x;
+            }
+        }
+    }
+    for j in 0..W {
+        y[j] += even[j] + odd[j];
+    }
 }
 
 fn blocks<S: Number, const W: usize>(a: &[S], b: &[S], height: usize, out: &mut [S]) {
@@ -390,6 +425,19 @@ mod any_width {
     pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
         for (row, x) in block.chunks_exact(width).zip(x) {
             y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *x);
+        }
+    }
+
+    pub fn products<S: Number>(
+        width: usize,
+        blocks: &[S],
+        at: impl Fn(usize) -> u32,
+        height: usize,
+        x: &[S],
+        y: &mut [S],
+    ) {
+        for (n, block) in blocks.chunks_exact((height * width).max(1)).enumerate() {
+            product(width, block, &x[at(n) as usize * height..][..height], y);
         }
     }
 
