@@ -5,8 +5,9 @@
 //! A solve begins with the cheap kind. Nobody knows how many iterations a linear system needs before they are done. Once the cheap kind has cost
 //! as much in all systems since the last trial as levels would have, PCG goes on with levels: at the worst both together cost twice what the
 //! better one alone would have (the rule of who rents skis until buying them would have cost as much). It is the sum over systems that counts:
-//! a hard one among many easy ones is no reason for levels. The code of such kinds is compiled when it is first needed: until all
-//! systems have cost as much as that, levels wait, too.
+//! a hard one among many easy ones is no reason for levels. Systems that the cheap kind has left unsolved at the limit of iterations are, once
+//! their iterations alone have cost as much as one system with levels: nobody knows what their solutions would have cost. The code of such kinds
+//! is compiled when it is first needed: until all systems have cost as much as that, levels wait, too.
 //!
 //! Behind a trial it is known where PCG was led, and so how far the cheap kind was from there, how fast it came nearer, and when its own rule
 //! would have ended it. Levels pay if they cost less.
@@ -60,28 +61,30 @@ pub struct Trial {
     pub levels: usize,
     /// Errors there.
     pub errors: Errors,
-    /// The limit of iterations.
-    pub limit: usize,
+    /// Whether they came to their end before their limit.
+    pub ended: bool,
     /// zeta, where the cheap kind goes by the model rule: it ends at k (Q_k - Q_{k-1}) <= zeta Q_k.
     pub zeta: Option<f64>,
 }
 
 impl Trial {
-    /// Iterations that the cheap kind would have taken: to the end by its rule, or where that compares errors, to that of levels.
+    /// Iterations that the cheap kind would have taken, if there were no limit: to the end by its rule; or where that compares errors, or levels
+    /// have not come to their end, to the error that these have left.
     fn cheap_alone(&self) -> f64 {
         let Errors { start, measured, switched, end } = self.errors;
         let rate = (measured / switched).ln() / (self.cheap - self.measured) as f64;
+        let longest = LONGEST * self.cheap;
         if rate.is_nan() || rate <= 0.0 {
-            return self.limit as f64;
+            return longest as f64;
         }
         let ends = |k: usize| {
             let error = switched * (-rate * (k - self.cheap) as f64).exp();
-            match self.zeta {
+            match self.zeta.filter(|_| self.ended) {
                 Some(zeta) => k as f64 * rate * error <= zeta * start,
                 None => error <= end,
             }
         };
-        (self.cheap..self.limit).find(|&k| ends(k)).unwrap_or(self.limit) as f64
+        (self.cheap..longest).find(|&k| ends(k)).unwrap_or(longest) as f64
     }
 
     /// Iterations with levels if they had begun; infinite where they lead nowhere.
@@ -98,6 +101,8 @@ impl Trial {
 pub enum Solved {
     /// With so many iterations of the cheap kind.
     Cheap(usize),
+    /// Not at all: the cheap kind came to the limit of so many iterations.
+    Unsolved(usize),
     /// With that for a while, then with levels.
     Both(Trial),
     /// With so many iterations with levels.
@@ -113,6 +118,8 @@ pub struct Auto {
     total: usize,
     /// The same since the last system with levels.
     since: usize,
+    /// Of these, those in systems that were left unsolved.
+    unsolved: usize,
     /// The number of these systems.
     systems: usize,
     /// Iterations of the cheap kind in a system, where levels pay: then the next step begins with the first candidate.
@@ -126,6 +133,9 @@ const TYPICAL: f64 = 16.0;
 
 /// Iterations with levels from which on the next step begins so.
 const WORTH: usize = 3;
+
+/// The cheap kind is not taken to need more than so many times the iterations that it has had.
+const LONGEST: usize = 16;
 
 /// Share that levels cost at most of what they take the place of, as the rate of the cheap kind tells it.
 const GAIN: f64 = 0.8;
@@ -155,23 +165,34 @@ impl Auto {
         self.candidates.first().map(|c| c.kind)
     }
 
-    /// Iterations of the cheap kind in a linear system behind which PCG goes on with another; `None` if it never does.
-    pub fn patience(&self) -> Option<usize> {
+    /// Iterations of the cheap kind in a linear system behind which PCG goes on with another, under this limit; `None` if it never does.
+    pub fn patience(&self, limit: usize) -> Option<usize> {
         let of = self.candidates.first()?;
         let uncompiled = of.compilation - self.total as f64;
-        let with_levels = (self.systems + 1) as f64 * of.system - self.since as f64;
-        Some(of.setup.max(uncompiled).max(with_levels).max(2.0).ceil() as usize)
+        let in_all = (self.systems + 1) as f64 * of.system - self.since as f64;
+        let in_one = if self.unsolved > 0 { of.system - self.unsolved as f64 } else { f64::INFINITY };
+        // A system that has come near the limit is about to be left unsolved, whatever the set-up costs.
+        let setup = of.setup.min((limit / 3 * 2) as f64);
+        let patience = setup.max(uncompiled).max(in_all.min(in_one)).max(2.0).ceil() as usize;
+        (patience < limit).then_some(patience)
     }
 
     /// Those of them from which on its rate is measured: the first decades are its easiest ones.
-    pub fn measured_from(&self) -> Option<usize> {
-        self.patience().map(|patience| (patience / 3 * 2).max(1))
+    pub fn measured_from(&self, limit: usize) -> Option<usize> {
+        self.patience(limit).map(|patience| (patience / 3 * 2).max(1))
     }
 
-    /// The limit of iterations for what follows so many of the cheap kind: those of the candidate count as what they cost.
+    /// The limit of iterations for what follows so many of the cheap kind, `limit` at most: they cost no more than what that limit leaves to the
+    /// cheap kind, or if that is more, in a trial than all of it so far, else than what they take the place of.
     pub fn limit(&self, cheap: usize, limit: usize) -> usize {
-        let iteration = self.candidates.first().map_or(1.0, |c| c.iteration);
-        cheap + (limit.saturating_sub(cheap) as f64 / iteration).ceil() as usize
+        let Some(of) = self.candidates.first() else { return limit };
+        let others = match self.replaced {
+            Some(replaced) if cheap == 0 => replaced,
+            _ => (self.total + cheap) as f64,
+        };
+        let left = limit.saturating_sub(cheap) as f64;
+        let iterations = (left.max(others - of.setup) / of.iteration).ceil();
+        cheap + (iterations as usize).min(limit)
     }
 
     /// The next kind cannot be had.
@@ -183,8 +204,10 @@ impl Auto {
     /// A linear system was solved.
     pub fn solved(&mut self, of: Solved) {
         let (cheap, system) = match (of, self.candidates.first()) {
-            (Solved::Cheap(iterations), _) | (Solved::Both(Trial { cheap: iterations, .. }), None) => {
+            (Solved::Cheap(iterations) | Solved::Unsolved(iterations), _)
+            | (Solved::Both(Trial { cheap: iterations, .. }), None) => {
                 (self.total, self.since) = (self.total + iterations, self.since + iterations);
+                self.unsolved += if let Solved::Unsolved(_) = of { iterations } else { 0 };
                 self.systems += 1;
                 return;
             }
@@ -198,7 +221,7 @@ impl Auto {
                 (iterations, with.setup + with.iteration * iterations as f64)
             }
         };
-        (self.since, self.systems) = (0, 0);
+        (self.since, self.unsolved, self.systems) = (0, 0, 0);
         self.candidates[0].system = system;
         self.candidates[0].compilation = 0.0;
         self.replaced = self.replaced.filter(|&replaced| system <= replaced);
@@ -238,7 +261,7 @@ mod tests {
             switched: error(cheap),
             end: 1e-6 * error(cheap),
         };
-        Trial { measured, cheap, levels, errors, limit: 500, zeta: None }
+        Trial { measured, cheap, levels, errors, ended: true, zeta: None }
     }
 
     #[test]
@@ -251,7 +274,11 @@ mod tests {
         let by_model = Trial { zeta: Some(0.01), ..of }.cheap_alone();
         let holds = |k: f64| k * rate * 0.5f64.powf(k / 10.0) <= 0.01;
         assert!(holds(by_model) && !holds(by_model - 1.0), "{by_model}");
-        assert_eq!(Trial { limit: 100, ..of }.cheap_alone(), 100.0);
+        // Levels that have not come to their end are compared by errors.
+        assert_eq!(Trial { zeta: Some(0.01), ended: false, ..of }.cheap_alone(), 260.0);
+        // Nobody looks further than that.
+        let far = Errors { end: 1e-200, ..of.errors };
+        assert_eq!(Trial { errors: far, ..of }.cheap_alone(), 960.0);
         // Levels from the start on gain the decades of the cheap iterations, too.
         let decades = 6.0 + 6.0 * 2f64.log10();
         assert!((of.levels_alone() - 12.0 * decades / 6.0).abs() < 1e-9);
@@ -259,7 +286,7 @@ mod tests {
         for strange in [f64::NAN, 0.0, 2.0] {
             let errors = Errors { measured: strange, switched: 1.0, end: strange, ..of.errors };
             let of = Trial { errors, ..of };
-            assert!(of.cheap_alone() <= 500.0 && of.levels_alone() >= 0.0);
+            assert!(of.cheap_alone() <= 960.0 && of.levels_alone() >= 0.0);
         }
     }
 
@@ -267,20 +294,49 @@ mod tests {
     fn levels_follow_where_the_cheap_kind_has_cost_as_much_in_all_systems() {
         let mut auto = auto(100.0);
         // Compilation counts until its worth of iterations is done.
-        assert_eq!((auto.first(), auto.next(), auto.patience()), (None, MULTIGRID, Some(100)));
+        assert_eq!((auto.first(), auto.next(), auto.patience(500)), (None, MULTIGRID, Some(100)));
         auto.solved(Solved::Cheap(30));
         // Two systems with levels cost 2 (15 + 16 * 2.5).
-        assert_eq!((auto.patience(), auto.measured_from()), (Some(80), Some(52)));
+        assert_eq!((auto.patience(500), auto.measured_from(500)), (Some(80), Some(52)));
         auto.solved(Solved::Cheap(70));
-        assert_eq!(auto.patience(), Some(65));
+        assert_eq!(auto.patience(500), Some(65));
         auto.solved(Solved::Cheap(10));
-        assert_eq!(auto.patience(), Some(110));
+        assert_eq!(auto.patience(500), Some(110));
         auto.solved(Solved::Both(trial(110, 8)));
         assert_eq!(auto.first(), MULTIGRID);
         // A step that needs few iterations is followed by one that begins cheaply, for no longer than that cost.
         auto.solved(Solved::Levels(3));
-        assert_eq!((auto.first(), auto.next(), auto.patience()), (None, MULTIGRID, Some(23)));
+        assert_eq!((auto.first(), auto.next(), auto.patience(500)), (None, MULTIGRID, Some(23)));
+        // What a limit of 500 leaves.
         assert_eq!(auto.limit(15, 500), 15 + 194);
+    }
+
+    /// What is left unsolved at the limit counts by itself: easy systems before it do not put a trial off.
+    #[test]
+    fn unsolved_systems_are_a_reason_for_levels() {
+        let large = || Candidate::new(Preconditioner::Aggregation, 590.0, 20.0, 0.0);
+        let mut auto = Auto::new(vec![large()]);
+        auto.solved(Solved::Cheap(50));
+        auto.solved(Solved::Unsolved(500));
+        // A system with levels costs 590 + 16 * 20.
+        assert_eq!(auto.patience(500), Some(410));
+        auto.solved(Solved::Unsolved(500));
+        assert_eq!((auto.patience(500), auto.measured_from(500)), (Some(332), Some(220)));
+        // The trial may cost what all iterations so far have: 50 + 1000 + 332 - 590 is left for 20 each.
+        assert_eq!(auto.limit(332, 500), 332 + 40);
+        // The error halves every tenth iteration: 107 iterations with levels from the start on would cost more than the 532 in place of which they are.
+        let of = trial(332, 40);
+        auto.solved(Solved::Both(of));
+        assert_eq!(auto.first(), None);
+        // Here 44 take the place of 3998, of which 0.8 are left for 20 each.
+        let errors = Errors { end: of.errors.switched * 0.5f64.powf(366.55), ..of.errors };
+        let mut auto = Auto::new(vec![large()]);
+        auto.solved(Solved::Both(Trial { errors, ..of }));
+        assert_eq!(auto.first(), AGGREGATION);
+        assert_eq!(auto.limit(0, 500), 131);
+        // One that comes to its limit does not pay.
+        auto.solved(Solved::Levels(131));
+        assert_eq!(auto.first(), None);
     }
 
     #[test]
@@ -290,29 +346,29 @@ mod tests {
         auto.solved(Solved::Both(trial(60, 130)));
         assert_eq!((auto.first(), auto.next()), (None, AGGREGATION));
         // The other one costs 60 + 16 * 3.
-        assert_eq!(auto.patience(), Some(108));
+        assert_eq!(auto.patience(500), Some(108));
         auto.solved(Solved::Both(trial(108, 12)));
         assert_eq!(auto.first(), AGGREGATION);
         // It pays no longer. The next trial waits for systems that cost as much as this one.
         auto.solved(Solved::Levels(70));
-        assert_eq!((auto.first(), auto.next(), auto.patience()), (None, AGGREGATION, Some(270)));
+        assert_eq!((auto.first(), auto.next(), auto.patience(500)), (None, AGGREGATION, Some(270)));
         auto.solved(Solved::Cheap(200));
-        assert_eq!(auto.patience(), Some(340));
+        assert_eq!(auto.patience(500), Some(340));
         auto.solved(Solved::Cheap(320));
-        assert_eq!(auto.patience(), Some(290));
+        assert_eq!(auto.patience(500), Some(290));
     }
 
     #[test]
     fn nothing_is_tried_where_nothing_can_be_had() {
         let mut none = Auto::default();
-        assert_eq!((none.first(), none.patience()), (None, None));
+        assert_eq!((none.first(), none.patience(500)), (None, None));
         none.solved(Solved::Cheap(500));
-        assert_eq!(none.patience(), None);
+        assert_eq!(none.patience(500), None);
         let mut auto = auto(0.0);
         auto.solved(Solved::Both(trial(60, 10)));
         auto.give_up();
         assert_eq!((auto.first(), auto.next()), (None, AGGREGATION));
         auto.give_up();
-        assert_eq!(auto.patience(), None);
+        assert_eq!(auto.patience(500), None);
     }
 }

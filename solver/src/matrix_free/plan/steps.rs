@@ -378,8 +378,7 @@ impl OnPlan<'_> {
             auto.solved(Solved::Levels(self.reached().iterations));
             return Ok(done);
         }
-        let patience = auto.patience().filter(|&patience| patience < limit);
-        let measured_from = auto.measured_from().filter(|_| patience.is_some());
+        let (patience, measured_from) = (auto.patience(limit), auto.measured_from(limit));
         if !self.iterate(measured_from.or(patience).unwrap_or(limit))? {
             return Ok(false);
         }
@@ -393,7 +392,7 @@ impl OnPlan<'_> {
         let switched = self.reached();
         let next = auto.next().filter(|_| at_limit(self) && patience.is_some());
         let Some(next) = next else {
-            auto.solved(Solved::Cheap(switched.iterations));
+            auto.solved(self.cheap());
             return Ok(true);
         };
         if self.go_on(radius, next)? {
@@ -403,8 +402,17 @@ impl OnPlan<'_> {
         }
         auto.give_up();
         let done = self.iterate(limit)?;
-        auto.solved(Solved::Cheap(self.reached().iterations));
+        auto.solved(self.cheap());
         Ok(done)
+    }
+
+    /// A linear system that the cheap kind has solved, or has left unsolved at the limit.
+    fn cheap(&self) -> Solved {
+        let iterations = self.reached().iterations;
+        match self.linear_stop() {
+            Some(LinearStop::Limit) => Solved::Unsolved(iterations),
+            _ => Solved::Cheap(iterations),
+        }
     }
 
     /// PCG from where it stands to its end, or to this limit, behind which it may go on.
@@ -442,7 +450,7 @@ impl OnPlan<'_> {
                 switched: error(&switched),
                 end: error(&end),
             },
-            limit: self.run.linear_limit,
+            ended: self.linear_stop() != Some(LinearStop::Limit),
             zeta: by_model.then_some(self.run.options.forcing),
         }
     }
