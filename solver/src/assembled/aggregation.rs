@@ -75,12 +75,12 @@ fn of_aggregates(system: &System<'_>, space: SpaceId, x: &[f64], additive: usize
     while levels.len() == 1 || (levels.len() < aggregates::LEVELS && last.a.rows() > aggregates::COARSEST) {
         let Some((p, next)) = last.coarsen(threshold) else { break };
         threshold = aggregates::COUPLED;
-        levels.iter_mut().last().into_iter().for_each(|level| level.p = Some(p.clone()));
+        levels.last_mut().expect("the finest one is there").p = Some(p);
         levels.push(next.level());
         last = next;
     }
     if last.a.rows() <= aggregates::COARSEST {
-        levels.iter_mut().last().into_iter().for_each(Level::factorise);
+        levels.last_mut().expect("the finest one is there").factorise();
     }
     Hierarchy { space, scalars, additive, levels, candidates }
 }
