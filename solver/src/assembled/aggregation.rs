@@ -19,7 +19,7 @@ use sumsq_energy::model::{Domain, SpaceId};
 /// Relative shift of the diagonal of a block before it is inverted.
 const SHIFT: f64 = 1e-12;
 
-/// What a level and the next one are made of.
+/// Parts of a level and the next one.
 struct Blocks {
     /// Scalars of an element.
     block: usize,

@@ -52,7 +52,7 @@ pub(super) struct Scalars {
     pub components: usize,
     /// The column of J of each.
     columns: Vec<u32>,
-    /// Whether it takes part.
+    /// True if it takes part.
     pub active: Vec<bool>,
 }
 

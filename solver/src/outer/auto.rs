@@ -61,7 +61,7 @@ pub struct Trial {
     pub levels: usize,
     /// Errors there.
     pub errors: Errors,
-    /// Whether they came to their end before their limit.
+    /// True if they came to their end before their limit.
     pub ended: bool,
     /// zeta, where the cheap kind goes by the model rule: it ends at k (Q_k - Q_{k-1}) <= zeta Q_k.
     pub zeta: Option<f64>,
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(auto.limit(15, 500), 15 + 194);
     }
 
-    /// What is left unsolved at the limit counts by itself: easy systems before it do not put a trial off.
+    /// Systems left unsolved at the limit count by themselves: easy systems before it do not put a trial off.
     #[test]
     fn unsolved_systems_are_a_reason_for_levels() {
         let large = || Candidate::new(Preconditioner::Aggregation, 590.0, 20.0, 0.0);

@@ -30,7 +30,7 @@ pub fn elements_of_a_row(energy: &Energy) -> usize {
     (0..energy.residuals.len()).map(count).max().unwrap_or(1).max(1)
 }
 
-/// What a residual reads of unknowns, with all of its block under a loss of second order: J^T J couples what is read together.
+/// Unknowns that a residual reads, with all of its block under a loss of second order: J^T J couples what is read together.
 pub fn reads_of(energy: &Energy, residual: usize) -> Vec<&Access> {
     let block = energy.residuals[residual].block.filter(|b| energy.blocks[b.index()].second_order);
     let rows = energy.residuals.iter().enumerate();
