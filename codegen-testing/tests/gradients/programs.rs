@@ -4,7 +4,7 @@ use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, Flow, PipelineId, Program, ReverseProgram, Step, Table, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{
-    Expr, Func, Input, Limits, Pipeline, RDom, ScalarType, Schedule, Source, Target, Var, boundary,
+    Error, Expr, Func, Input, Limits, Pipeline, RDom, ScalarType, Schedule, Source, Target, Var, boundary,
 };
 
 const N: i32 = 19;
@@ -164,17 +164,19 @@ fn repetitions_go_backwards_whatever_is_kept_of_them() {
     }
 }
 
+/// The way back of the program with a change.
+fn reverse(change: impl Fn(&mut World)) -> Result<ReverseProgram, Error> {
+    let (given, a) = numbers();
+    let mut w = world(&given, &a);
+    change(&mut w);
+    let wrt = [w.given, w.a];
+    ReverseProgram::new(&pipelines(), &mut w.table, &w.steps, &wrt, None, Limits::default())
+}
+
 /// Runs that have the same adjoint share its code; one whose arrays are of another size has its own.
 #[test]
 fn equal_adjoints_are_compiled_once() {
-    let (given, a) = numbers();
-    let compiled = |change: &dyn Fn(&mut World)| {
-        let mut w = world(&given, &a);
-        change(&mut w);
-        let wrt = [w.given, w.a];
-        let made = ReverseProgram::new(&pipelines(), &mut w.table, &w.steps, &wrt, None, Limits::default());
-        made.unwrap().pipelines()
-    };
+    let compiled = |change: &dyn Fn(&mut World)| reverse(change).unwrap().pipelines();
     let plain = compiled(&|_| {});
     assert_eq!(plain, 2 * pipelines().len());
     // The repetition once more: all its pipelines again.
@@ -190,14 +192,7 @@ fn equal_adjoints_are_compiled_once() {
 
 #[test]
 fn programs_without_an_adjoint_are_refused() {
-    let (given, a) = numbers();
-    let error = |change: &dyn Fn(&mut World)| {
-        let mut w = world(&given, &a);
-        change(&mut w);
-        let wrt = [w.given];
-        let made = ReverseProgram::new(&pipelines(), &mut w.table, &w.steps, &wrt, None, Limits::default());
-        made.err().unwrap().to_string()
-    };
+    let error = |change: &dyn Fn(&mut World)| reverse(change).err().unwrap().to_string();
     assert_eq!(
         error(&|w| w.steps.push(Step::Host("look".into()))),
         "program: look: a step of the host has no adjoint"
