@@ -36,6 +36,7 @@ pub mod vectorize;
 pub(crate) mod warps;
 mod words;
 
+use crate::analysis::algebra::Facts;
 use crate::error::Error;
 use crate::expr::{Flat, Name, Param, Part};
 use crate::func::{Layout, Output, Pipeline};
@@ -114,12 +115,14 @@ fn lower_here(
     let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
     let unaligned = unaligned(&plan, &storage);
     let mut s = Lowering { body, log };
+    // Nothing is known at root; but passes that come to the same loops share the answers given there.
+    let facts = Facts::new();
     // First, while every use stands beside the nest that computes what it uses.
     s.pass("skip_stages", Level::Multi, |b| Ok(skip_stages::skip_stages(b, &outputs)))?;
     // While conditions are on coordinates and loop variables; vectors would hide which loop a condition bounds.
     s.pass("trim", Level::Multi, |b| Ok(trim::trim(b)))?;
     // Regions and loops that are empty now go before they become buffers.
-    s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify(b)))?;
+    s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify_with(b, &facts)))?;
     // On coordinates, which say what lies in one row, and before unrolling, whose copies then share sums.
     s.pass("separable", Level::Multi, |b| Ok(separable::separable(b)))?;
     // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
@@ -134,7 +137,7 @@ fn lower_here(
         vectorize::vectorize_with(b, &unaligned).map_err(|e| in_pipeline(p, e))
     })?;
     // Copies have constants for loop variables, lanes have ramps: conditions that hold for all of them become constants.
-    s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
+    s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify_with(b, &facts)))?;
     // Behind the simplification, which drops reads under conditions that never hold; before code is copied.
     s.pass("dead_allocations", Level::Vector, |b| Ok(dead_allocations::dead_allocations(b)))?;
     let any = |holds: fn(&Stage) -> bool| plan.funcs.values().any(|f| f.stages.iter().any(holds));
@@ -145,17 +148,17 @@ fn lower_here(
     // Before partitioning, so that both bodies of a loop share its invariants.
     s.pass("hoist", Level::Vector, |b| Ok(hoist::hoist(b)))?;
     // Behind vectorising: the conditions of all lanes are known, and tested at once.
-    s.pass("partition", Level::Vector, |b| Ok(partition::partition(b)))?;
+    s.pass("partition", Level::Vector, |b| Ok(partition::partition_with(b, &facts)))?;
     // In the general body; in the interior the same conditions are gone.
     s.pass("masks", Level::Vector, |b| Ok(masks::masks(b)))?;
     // The interior body without its conditions, and indices without bounds.
-    s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
+    s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify_with(b, &facts)))?;
     // Behind partitioning: in the interior stores have lost their masks, and none of what is merged is likely.
     s.pass("interleave", Level::Vector, |b| Ok(interleave::interleave(b, &aliases)))?;
     // In both bodies, whose conditions are found.
     s.pass("residues", Level::Vector, |b| Ok(residues::residues(b)))?;
     // Nothing is simplified behind these two: it would take the narrow sums apart again, and sort indices.
-    s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow(b)))?;
+    s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow_with(b, &facts)))?;
     s.pass("addresses", Level::Vector, |b| Ok(addresses::addresses(b)))?;
     let Lowering { body, log } = s;
     let relaxed = any(|s| s.relaxed);

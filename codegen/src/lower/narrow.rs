@@ -17,10 +17,10 @@ use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 
 /// See the module's description.
-pub(crate) fn narrow(s: &Stmt) -> Stmt {
+pub(crate) fn narrow_with(s: &Stmt, facts: &Facts) -> Stmt {
     let mut marks = Marks::default();
     marks.mark(s);
-    walk(s, &Facts::new(), &marks)
+    walk(s, facts, &marks)
 }
 
 /// The statements that hold a gather or scatter, by address: facts and copies are made only on the way to one.

@@ -10,7 +10,7 @@ impl Facts {
     /// arithmetic (i32 or i64 without wrap).
     pub fn upper(&self, e: &Expr) -> Option<i64> {
         self.search(|s| {
-            let p = s.polys.of(e);
+            let p = s.workspace.polys.of(e);
             s.upper(p)
         })
     }
@@ -18,7 +18,7 @@ impl Facts {
     /// A constant that `e` is never less than.
     pub fn lower(&self, e: &Expr) -> Option<i64> {
         self.search(|s| {
-            let p = s.polys.of(e).scaled(-1)?;
+            let p = s.workspace.polys.of(e).scaled(-1)?;
             s.upper(p)?.checked_neg()
         })
     }
@@ -31,7 +31,7 @@ impl Facts {
     /// `upper(a - b)`.
     pub fn upper_of_difference(&self, a: &Expr, b: &Expr) -> Option<i64> {
         self.search(|s| {
-            let d = s.polys.of(a).plus(&s.polys.of(b), -1)?;
+            let d = s.workspace.polys.of(a).plus(&s.workspace.polys.of(b), -1)?;
             s.upper(d)
         })
     }
@@ -84,9 +84,6 @@ impl Facts {
     }
 
     fn search<T>(&self, f: impl FnOnce(&mut Search<'_>) -> T) -> T {
-        let mut search = Search::new(self, self.workspace());
-        let result = f(&mut search);
-        self.keep(search.end());
-        result
+        f(&mut Search::new(self))
     }
 }

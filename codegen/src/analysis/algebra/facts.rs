@@ -5,7 +5,8 @@ use crate::analysis::algebra::poly::{Poly, is_index};
 use crate::expr::walk::visit;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 /// Inclusive bounds of a variable; an end is an expression over outer variables and parameters.
@@ -26,43 +27,77 @@ pub struct Facts {
     /// Each is <= 0.
     inequalities: Vec<Poly>,
     declared: usize,
-    answers: Rc<Answers>,
+    /// The scope in the workspace that has the answers.
+    scope: usize,
     workspace: Rc<RefCell<Workspace>>,
 }
 
-/// Answers given with what is known, by polynomials without their constants. A scope that binds a new name, which no older
-/// question mentions, starts from those of the scope around it.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    own: RefCell<FxHashMap<Poly, Option<i64>>>,
-    outer: Option<Rc<Answers>>,
-}
-
 /// Memory that one query leaves to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Workspace {
     /// Forms of expressions, which no fact changes.
     pub polys: Polys,
     /// Empty between queries: only its memory stays.
     pub memo: FxHashMap<Poly, Option<i64>>,
+    /// The first is that in which nothing is known.
+    pub scopes: Vec<Scope>,
 }
 
-impl Answers {
+/// Answers given with what is known at one place, by polynomials without their constants. Where the same is learnt in the same order
+/// again (another pass comes to the loop, a condition stands twice), the scope is the same.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    answers: FxHashMap<Poly, Option<i64>>,
+    /// A scope whose answers hold here, too.
+    outer: Option<usize>,
+    inner: FxHashMap<Learnt, usize>,
+}
+
+/// One step from a scope to the next.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Learnt {
+    Interval(Name, Option<Expr>, Option<Expr>),
+    Param(Param, Option<Expr>, Option<Expr>),
+    AtMostZero(Poly),
+    Forgotten(Name),
+}
+
+impl Default for Workspace {
+    fn default() -> Workspace {
+        let (polys, memo) = Default::default();
+        Workspace { polys, memo, scopes: vec![Scope::default()] }
+    }
+}
+
+impl Workspace {
     /// The answer given before, if the question was asked.
-    pub(super) fn get(&self, terms: &Poly) -> Option<Option<i64>> {
-        let mut scope = Some(self);
-        while let Some(s) = scope {
-            if let Some(r) = s.own.borrow().get(terms) {
+    pub(super) fn answer(&self, mut scope: usize, terms: &Poly) -> Option<Option<i64>> {
+        loop {
+            let s = &self.scopes[scope];
+            if let Some(r) = s.answers.get(terms) {
                 return Some(*r);
             }
-            scope = s.outer.as_deref();
+            scope = s.outer?;
         }
-        None
     }
 
     /// Records an answer.
-    pub(super) fn insert(&self, terms: Poly, answer: Option<i64>) {
-        self.own.borrow_mut().insert(terms, answer);
+    pub(super) fn remember(&mut self, scope: usize, terms: Poly, answer: Option<i64>) {
+        self.scopes[scope].answers.insert(terms, answer);
+    }
+
+    /// The scope that `learnt` leads to. Binding a new name, which no older question mentions, leaves all answers right.
+    fn enter(&mut self, scope: usize, learnt: Learnt) -> usize {
+        let next = self.scopes.len();
+        match self.scopes[scope].inner.entry(learnt) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let outer = matches!(new.key(), Learnt::Interval(..)).then_some(scope);
+                new.insert(next);
+                self.scopes.push(Scope { outer, ..Scope::default() });
+                next
+            }
+        }
     }
 }
 
@@ -77,15 +112,16 @@ impl Facts {
         let name = name.into();
         self.forget(&name);
         self.declared += 1;
-        self.answers = Rc::new(Answers { own: RefCell::default(), outer: Some(self.answers.clone()) });
+        self.learnt(Learnt::Interval(name.clone(), lo.clone(), hi.clone()));
         self.variables.insert(name, Range { lo, hi, depth: self.declared });
     }
 
     /// `lo <= param <= hi`, from here on.
     pub fn param_interval(&mut self, param: impl Into<Param>, lo: Option<Expr>, hi: Option<Expr>) {
+        let param = param.into();
         self.declared += 1;
-        self.answers = Rc::default();
-        self.params.insert(param.into(), Range { lo, hi, depth: self.declared });
+        self.learnt(Learnt::Param(param.clone(), lo.clone(), hi.clone()));
+        self.params.insert(param, Range { lo, hi, depth: self.declared });
     }
 
     /// The body of `for var in [min, min + extent)` is entered, so the extent is at least 1.
@@ -181,18 +217,16 @@ impl Facts {
         }
         match self.inequalities.iter_mut().find_map(|known| f.difference(known).map(|more| (known, more))) {
             Some((_, ..=0)) => return,
-            Some((known, _)) => *known = f,
-            None => self.inequalities.push(f),
+            Some((known, _)) => *known = f.clone(),
+            None => self.inequalities.push(f.clone()),
         }
-        self.answers = Rc::default();
+        self.learnt(Learnt::AtMostZero(f));
     }
 
     /// A name is bound anew: what mentions the old one is void, answers too.
     fn forget(&mut self, name: &Name) {
         let known = self.variables.remove(name).is_some();
-        if known {
-            self.answers = Rc::default();
-        } else if self.inequalities.is_empty() {
+        if !known && self.inequalities.is_empty() {
             return;
         }
         let mentions = |e: &Expr| {
@@ -209,13 +243,18 @@ impl Facts {
         }
         let before = self.inequalities.len();
         self.inequalities.retain(|f| !f.terms.iter().any(|(m, _)| m.iter().any(mentions)));
-        if self.inequalities.len() < before {
-            self.answers = Rc::default();
+        if known || self.inequalities.len() < before {
+            self.learnt(Learnt::Forgotten(name.clone()));
         }
     }
 
-    pub(super) fn answers(&self) -> &Answers {
-        &self.answers
+    fn learnt(&mut self, what: Learnt) {
+        self.scope = self.workspace.borrow_mut().enter(self.scope, what);
+    }
+
+    /// The scope in the workspace that has the answers.
+    pub(super) fn scope(&self) -> usize {
+        self.scope
     }
 
     pub(super) fn inequalities(&self) -> &[Poly] {
@@ -236,13 +275,8 @@ impl Facts {
         }
     }
 
-    /// Memory for a query, which gives it back with [`Facts::keep`].
-    pub(super) fn workspace(&self) -> Workspace {
-        self.workspace.take()
-    }
-
-    /// Keeps the memory of a query for the next one.
-    pub(super) fn keep(&self, workspace: Workspace) {
-        self.workspace.replace(workspace);
+    /// Memory for a query.
+    pub(super) fn workspace(&self) -> RefMut<'_, Workspace> {
+        self.workspace.borrow_mut()
     }
 }

@@ -14,10 +14,10 @@
 //! the budget counts steps, so answers do not depend on the machine.
 
 use crate::analysis::algebra::facts::{Facts, Range, Workspace};
-use crate::analysis::algebra::forms::{Polys, quotient};
+use crate::analysis::algebra::forms::quotient;
 use crate::analysis::algebra::poly::{Mono, Poly, as_lane};
 use crate::expr::{BinaryOp, Expr, ExprKind};
-use rustc_hash::FxHashMap;
+use std::cell::RefMut;
 
 /// Steps of one query.
 const BUDGET: usize = 600;
@@ -29,9 +29,8 @@ const INEQUALITIES: usize = 3;
 /// One query.
 pub(super) struct Search<'a> {
     facts: &'a Facts,
-    pub polys: Polys,
+    pub workspace: RefMut<'a, Workspace>,
     budget: usize,
-    memo: FxHashMap<Poly, Option<i64>>,
 }
 
 /// Position of a query on its path.
@@ -42,15 +41,10 @@ struct Left {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(facts: &'a Facts, workspace: Workspace) -> Search<'a> {
-        let Workspace { polys, memo } = workspace;
-        Search { facts, polys, budget: BUDGET, memo }
-    }
-
-    /// Returns what the next query may use.
-    pub(super) fn end(mut self) -> Workspace {
-        self.memo.clear();
-        Workspace { polys: self.polys, memo: self.memo }
+    pub(super) fn new(facts: &'a Facts) -> Search<'a> {
+        let mut workspace = facts.workspace();
+        workspace.memo.clear();
+        Search { facts, workspace, budget: BUDGET }
     }
 
     /// A constant that `p` never exceeds. The same question is asked again and again while nothing new is known.
@@ -60,11 +54,12 @@ impl<'a> Search<'a> {
         if p.terms.is_empty() {
             return Some(constant);
         }
-        let bound = match self.facts.answers().get(&p) {
+        let scope = self.facts.scope();
+        let bound = match self.workspace.answer(scope, &p) {
             Some(r) => r,
             None => {
                 let r = self.go(p.clone(), Left { depth: DEPTH, inequalities: INEQUALITIES });
-                self.facts.answers().insert(p, r);
+                self.workspace.remember(scope, p, r);
                 r
             }
         };
@@ -76,16 +71,16 @@ impl<'a> Search<'a> {
         if p.terms.is_empty() {
             return Some(constant);
         }
-        let bound = match self.memo.get(&p) {
+        let bound = match self.workspace.memo.get(&p) {
             Some(r) => *r,
             None if self.budget == 0 || left.depth == 0 => return None,
             None => {
                 self.budget -= 1;
                 // A path that comes back to the same question learns nothing from it.
-                self.memo.insert(p.clone(), None);
+                self.workspace.memo.insert(p.clone(), None);
                 let left = Left { depth: left.depth - 1, ..left };
                 let r = self.steps(&p, left);
-                self.memo.insert(p, r);
+                self.workspace.memo.insert(p, r);
                 r
             }
         };
@@ -141,7 +136,7 @@ impl<'a> Search<'a> {
                 _ => continue,
             };
             let mut arm = |e: &Expr| {
-                let e = self.polys.of(e);
+                let e = self.workspace.polys.of(e);
                 self.replaced(p, m, *k, &e, left)
             };
             // Where one arm has no bound, the other is not worth asking for.
@@ -167,7 +162,7 @@ impl<'a> Search<'a> {
         });
         let usable = ranged.filter(|(_, k, r)| end(r, *k).is_some());
         let (m, k, range) = usable.max_by_key(|(_, _, r)| r.depth)?;
-        let end = self.polys.of(end(range, k)?);
+        let end = self.workspace.polys.of(end(range, k)?);
         self.replaced(p, m, k, &end, left)
     }
 
@@ -180,7 +175,7 @@ impl<'a> Search<'a> {
         match atom.kind() {
             ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => {
                 let mut arm = |e: &Expr| {
-                    let e = self.polys.of(e);
+                    let e = self.workspace.polys.of(e);
                     self.replaced(p, &m, k, &e, left)
                 };
                 let a = arm(a);
@@ -189,7 +184,7 @@ impl<'a> Search<'a> {
             ExprKind::Binary(BinaryOp::Div, ..) => self.quotient_step(p, atom, k, left),
             ExprKind::Binary(BinaryOp::Mod, ..) if k < 0 => self.replaced(p, &m, k, &Poly::constant(0), left),
             ExprKind::Binary(BinaryOp::Mod, x, d) => {
-                let (x, d) = (self.polys.of(x), self.polys.of(d));
+                let (x, d) = (self.workspace.polys.of(x), self.workspace.polys.of(d));
                 let whole = match self.at_least(&d, 1, left)? {
                     true => self.replaced(p, &m, k, &d.clone().offset(-1)?, left),
                     false => None,
@@ -221,7 +216,7 @@ impl<'a> Search<'a> {
     fn quotient_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {
         let (x, c) = quotient(atom)?;
         let m = Mono::Atom(atom.clone());
-        let x = self.polys.of(&x);
+        let x = self.workspace.polys.of(&x);
         let mut best = None;
         // A partner of opposite sign.
         for (n, l) in &p.terms {
@@ -229,7 +224,7 @@ impl<'a> Search<'a> {
             let Some((y, d)) = quotient(other) else { continue };
             if k > 0 && d == c && *l < 0 {
                 let pairs = k.min(l.checked_neg()?);
-                let y = self.polys.of(&y);
+                let y = self.workspace.polys.of(&y);
                 let difference = x.clone().plus(&y, -1)?;
                 if let Some(u) = self.go(difference, left) {
                     let bound = u.checked_add(c - 1)?.div_euclid(c).checked_mul(pairs)?;
@@ -285,7 +280,7 @@ impl<'a> Search<'a> {
             let Some(end) = facts.range_of(&m[i]).and_then(|r| end(r, k)) else { continue };
             let others = Mono::product((0..m.len()).filter(|&j| j != i).map(|j| m[j].clone()));
             let others = Poly { terms: smallvec::smallvec![(others, 1)], constant: 0 };
-            if let Some(by) = self.polys.of(end).times(&others) {
+            if let Some(by) = self.workspace.polys.of(end).times(&others) {
                 best = smaller(best, self.replaced(p, m, k, &by, left));
             }
         }
