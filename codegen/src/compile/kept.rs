@@ -160,6 +160,7 @@ mod tests {
     use super::*;
     use crate::expr::Expr;
     use crate::func::{Func, Input, Var};
+    use crate::limits::Effort;
     use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
     use crate::types::ScalarType;
     use std::fs;
@@ -200,6 +201,9 @@ mod tests {
         assert_eq!((run(&compiled(2, &host)), files()), (vec![2, 3, 4, 5, 6], 2));
         let lanes = if host.lanes == 4 { 8 } else { 4 };
         assert_eq!((run(&compiled(2, &host.with_lanes(lanes))), files()), (vec![2, 3, 4, 5, 6], 3));
+        let least = Limits { effort: Effort::Least, ..Limits::default() };
+        let quick = Compiled::all_kept(vec![job(4)], &Target::host(), least, cache.as_ref()).unwrap();
+        assert_eq!((run(&quick[0]), quick[0].key(), files()), (vec![4, 5, 6, 7, 8], None, 3));
     }
 
     /// f(x) = in(x) + in(x + n), where in has values up to n.

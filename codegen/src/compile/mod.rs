@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
-use crate::limits::Limits;
+use crate::limits::{Effort, Limits};
 use crate::lower::segments::segments;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
@@ -108,7 +108,7 @@ impl Compiled {
         Compiled::all_kept(jobs, target, limits, cache().as_ref())
     }
 
-    /// As [`Compiled::all_within`], with this cache in place of the user's.
+    /// As [`Compiled::all_within`], with this cache in place of the user's. Code of less than full effort is neither kept nor loaded.
     pub fn all_kept(
         jobs: Vec<(Pipeline, Schedule)>,
         target: &Target,
@@ -116,6 +116,8 @@ impl Compiled {
         cache: Option<&Cache>,
     ) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions { limits, ..LowerOptions::default() };
+        // Keys do not tell efforts apart.
+        let cache = cache.filter(|_| limits.effort == Effort::Full);
         let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
         in_parallel(jobs, stack, |(pipeline, schedule)| {
             let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target));

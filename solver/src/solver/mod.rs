@@ -39,7 +39,6 @@ use sumsq_codegen::cache::Cache;
 use sumsq_codegen::compile::cache;
 use sumsq_codegen::error::CudaError;
 use sumsq_codegen::ir::stmt::LoweredFunction;
-use sumsq_codegen::limits::Effort;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::cuda::devices;
 use sumsq_codegen::runtime::{Buffer, FloatEnvironment, Pool};
@@ -218,8 +217,6 @@ impl Code {
             && target.gpu.is_none()
             && !preconditioner::kinds::with_levels(&energy).is_empty();
         let given = may_grow.then(|| energy.clone());
-        // Its key does not tell code of less effort apart.
-        let cache = cache.filter(|_| options.limits.effort == Effort::Full);
         // Preconditioners of others have no key.
         let place = cache.filter(|_| !matches!(kinds, Kinds::Given(_)));
         let place = place.map(|cache| Place::new(cache, &energy, (options, second), &target));
@@ -285,15 +282,12 @@ impl CompileOptions {
         }
     }
 
-    /// The machine that code is shown for: a GPU need not be there.
-    ///
-    /// # Errors
-    /// A CPU without the instructions.
-    pub fn shown_machine(&self) -> Result<Target, SolveError> {
+    /// The machine that code is made for and not run, but shown or written: neither a GPU nor a processor need be there.
+    pub fn shown_machine(&self) -> Target {
         match (self.backend, self.capability) {
-            (Backend::Cuda, Some(sm)) => Ok(Target::cuda(sm)),
-            (Backend::Cuda, None) => Ok(self.machine().unwrap_or_else(|_| Target::cuda(Gpu::LEAST))),
-            _ => self.machine(),
+            (Backend::Cuda, Some(sm)) => Target::cuda(sm),
+            (Backend::Cuda, None) => self.machine().unwrap_or_else(|_| Target::cuda(Gpu::LEAST)),
+            _ => self.target.anywhere(),
         }
     }
 
@@ -351,7 +345,7 @@ fn skeleton(
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, SolveError> {
-    Ok(skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?.0.choices)
+    Ok(skeleton(energy.clone(), options, options.shown_machine(), Kinds::Option)?.0.choices)
 }
 
 /// The schedules of an energy's pipelines as text, each below the name of its pipeline.
@@ -359,7 +353,7 @@ pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, Sol
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine(), Kinds::Option)?;
     let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
     Ok(settings.pipelines(&k).into_iter().map(text).collect())
 }
@@ -370,7 +364,7 @@ pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, So
 /// As for [`Solver::compile`].
 pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, String)>, SolveError> {
     let options = CompileOptions { backend: Backend::Cuda, ..options.clone() };
-    let target = options.shown_machine()?;
+    let target = options.shown_machine();
     let (k, settings) = skeleton(energy.clone(), &options, target.clone(), Kinds::Option)?;
     let text = |(_, s): (_, Scheduled)| {
         let text = sumsq_codegen::compile::ptx(&s.pipeline, &s.schedule, &target)?;
@@ -381,7 +375,7 @@ pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, Str
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine(), Kinds::Option)?;
     let options = LowerOptions::default();
     let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
@@ -397,7 +391,7 @@ pub fn sizes(
     options: &CompileOptions,
     data: &ProblemData,
 ) -> Result<BTreeMap<String, i32>, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, options.shown_machine()?, Kinds::Option)?;
+    let (k, _) = skeleton(energy.clone(), options, options.shown_machine(), Kinds::Option)?;
     let all = Sizes::new(&Outline::new(&k, &[]), data)?.parameters();
     Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }
