@@ -13,7 +13,7 @@ use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::schedule::Memory;
 use rustc_hash::FxHashMap;
 
-/// Index of a group of buffers that may share memory.
+/// Index of a group of buffers that may share memory. Those that the function stores to come first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Group(pub u32);
 
@@ -70,12 +70,18 @@ impl Aliasing {
                 groups.values_mut().filter(|g| **g == b).for_each(|g| *g = a);
             }
         }
-        let mut written = vec![false; n as usize];
+        let mut is_written = vec![false; n as usize];
         for s in &stored {
             if let Some(g) = groups.get(s) {
-                written[g.0 as usize] = true;
+                is_written[g.0 as usize] = true;
             }
         }
+        let mut order: Vec<usize> = (0..n as usize).collect();
+        order.sort_by_key(|&old| !is_written[old]);
+        let mut place = vec![0; n as usize];
+        order.iter().zip(0..).for_each(|(&old, new)| place[old] = new);
+        groups.values_mut().for_each(|g| *g = Group(place[g.0 as usize]));
+        let written = order.iter().map(|&old| is_written[old]).collect();
         let scopes = scopes(ir, n);
         let records = f.records.iter().cloned().collect();
         Aliasing { groups, scopes, written, registers, records, units, sizes }

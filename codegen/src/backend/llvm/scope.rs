@@ -15,29 +15,36 @@ use crate::expr::{Expr, Flat, Name, Param};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// A set of groups; groups beyond 126 share the last bit.
+/// Groups that a set tells apart. A block of 16 scalars and its inverse, with the copies in registers, are some 400; where a store to one made
+/// values of all stale, each plane of the inverse would be computed from the start.
+const GROUPS: usize = 512;
+
+/// A set of groups; those beyond share the last bit. Groups that the function stores to come first (see [`super::alias`]).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct GroupSet(u128);
+pub(super) struct GroupSet([u64; GROUPS / 64]);
 
 impl GroupSet {
     /// The set of `g` alone.
     pub(super) fn of(g: Group) -> GroupSet {
-        GroupSet(1 << g.0.min(127))
+        let (mut set, bit) = (GroupSet::default(), (g.0 as usize).min(GROUPS - 1));
+        set.0[bit / 64] = 1 << (bit % 64);
+        set
     }
 
     /// Union.
-    pub(super) fn union(self, o: GroupSet) -> GroupSet {
-        GroupSet(self.0 | o.0)
+    pub(super) fn union(mut self, o: GroupSet) -> GroupSet {
+        self.0.iter_mut().zip(o.0).for_each(|(a, b)| *a |= b);
+        self
     }
 
     /// Members, as bit numbers.
     fn bits(self) -> impl Iterator<Item = usize> {
-        let mut rest = self.0;
-        std::iter::from_fn(move || {
-            (rest != 0).then(|| {
-                let i = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                i
+        self.0.into_iter().enumerate().flat_map(|(word, mut rest)| {
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros() as usize;
+                let found = (rest != 0).then_some(64 * word + bit);
+                rest &= rest.wrapping_sub(1);
+                found
             })
         })
     }
@@ -95,13 +102,13 @@ struct Scope {
 pub(super) struct Scopes {
     stack: Vec<Scope>,
     now: u64,
-    last_store: [u64; 128],
+    last_store: [u64; GROUPS],
 }
 
 impl Scopes {
     /// One empty scope.
     pub(super) fn new() -> Scopes {
-        Scopes { stack: vec![Scope::default()], now: 1, last_store: [0; 128] }
+        Scopes { stack: vec![Scope::default()], now: 1, last_store: [0; GROUPS] }
     }
 
     /// Enters a scope.
@@ -198,6 +205,8 @@ mod tests {
         s.push();
         s.remember(&f, v, a.union(b));
         assert!(s.recall(&e).is_some() && s.recall(&f).is_some());
+        s.stored(GroupSet::of(Group(300)));
+        assert!(s.recall(&f).is_some(), "another group");
         s.stored(b);
         assert!(s.recall(&e).is_some() && s.recall(&f).is_none());
         s.remember(&f, v, b);
