@@ -146,7 +146,7 @@ pub struct MachineArgs {
     backend: BackendArg,
     /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each; on a GPU
     /// a compute capability as in sm_90 [default: that of the device]
-    #[arg(long, value_parser = machine, default_value = Level::default().name(), value_name = "native|x86-64-v2|x86-64-v3|x86-64-v4|sm_NN")]
+    #[arg(long, value_parser = machine, default_value = Level::default().name(), value_name = "native|x86-64-v2|x86-64-v3|x86-64-v4|aarch64|sm_NN")]
     target: Machine,
     /// Number of the CUDA device, as `devices` lists them
     #[arg(long, default_value_t = 0, value_name = "N")]

@@ -2,7 +2,7 @@
 
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::target::Processor;
-use sumsq_codegen::{Pipeline, Schedule, Target, backend::llvm::listing};
+use sumsq_codegen::{Level, Pipeline, Schedule, Target, backend::llvm::listing};
 
 /// A processor with AVX2 and no more.
 pub fn avx2() -> Target {
@@ -17,6 +17,11 @@ pub fn avx512() -> Target {
 /// One that permutes bytes besides.
 pub fn avx512_vbmi() -> Target {
     level("x86-64-v4", 16, "+avx512vbmi")
+}
+
+/// AArch64 with NEON.
+pub fn neon() -> Target {
+    Level::Aarch64.anywhere()
 }
 
 fn level(name: &str, lanes: i32, features: &str) -> Target {
@@ -88,7 +93,7 @@ impl std::fmt::Display for Loop {
 fn loops(text: &str) -> Vec<Vec<String>> {
     let (mut found, mut label, mut block) = (vec![], "", vec![]);
     for line in text.lines() {
-        let code = line.split('#').next().unwrap_or("").trim();
+        let code = line.split("# ").next().unwrap_or("").split("//").next().unwrap_or("").trim();
         if let Some(name) = code.strip_suffix(':') {
             (label, block) = (name, vec![]);
             continue;
@@ -97,7 +102,11 @@ fn loops(text: &str) -> Vec<Vec<String>> {
             continue;
         }
         block.push(code.to_string());
-        let jump = code.starts_with('j');
+        // x86 and AArch64.
+        let jump = code.starts_with('j')
+            || code.starts_with("b.")
+            || code.starts_with("cb")
+            || code.starts_with("b\t");
         if jump && code.split_whitespace().last() == Some(label) {
             found.push(std::mem::take(&mut block));
         } else if jump {

@@ -1,10 +1,10 @@
-//! Instructions of inner loops, for processors with AVX2 and with AVX-512.
+//! Instructions of inner loops, for processors with AVX2, with AVX-512, and with NEON.
 
 use ScalarType::*;
 use sumsq_codegen::{
     Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Target, Var, boundary,
 };
-use sumsq_codegen_testing::assembly::{Loop, avx2, avx512, avx512_vbmi};
+use sumsq_codegen_testing::assembly::{Loop, avx2, avx512, avx512_vbmi, neon};
 
 /// `out(x) = value(in(x))` in vectors of `lanes`.
 fn map(from: ScalarType, lanes: i32, target: &Target, value: impl Fn(Expr) -> Expr) -> Loop {
@@ -325,5 +325,21 @@ fn products_of_matrices_stay_in_registers() {
     assert!(!products.is_empty());
     for found in products {
         assert!(found.spills() <= 4, "{}:\n{found}", found.spills());
+    }
+}
+
+/// NEON has an instruction for a rounding average, for products of bytes and for what AVX2 does in several steps to floats.
+#[test]
+fn neon_has_what_pictures_need() {
+    let wide = |v: &Expr| v.clone().cast(U16);
+    let average = |v: Expr| ((wide(&v) + wide(&(v + 3)) + 1) / 2).cast(U8);
+    let cases: [(&str, Loop); 4] = [
+        ("urhadd", map(U8, 16, &neon(), average)),
+        ("umull", map(U8, 16, &neon(), |v| wide(&v) * wide(&(v.clone() + 1)))),
+        ("fcvtzs", map(F32, 4, &neon(), |v| v.cast(I32))),
+        ("scvtf", map(I32, 4, &neon(), |v| v.cast(F32))),
+    ];
+    for (name, found) in &cases {
+        assert!(found.count(name) > 0, "no {name}\n{found}");
     }
 }

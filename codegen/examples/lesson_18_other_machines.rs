@@ -2,7 +2,7 @@
 //!
 //! A *target* is the machine that code is made for: by default this one, with all instructions that it has. A program that is shipped is
 //! better made for a *level* of x86-64, which fixes the instructions: every processor that has the level runs it, with the same bits.
-//! Code for a processor that is not here, or for a GPU, can be made here but not run.
+//! Code for a processor that is not here (of another level, or an ARM one), or for a GPU, can be made here but not run.
 //!
 //! ```sh
 //! cargo run -p sumsq-codegen --example lesson_18_other_machines
@@ -63,6 +63,9 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let library = compile_to_object(&pipeline, &schedule(&elsewhere), &elsewhere)?;
     println!("{} bytes for {}", library.object.len(), elsewhere.processor.name);
     assert!(library.object.starts_with(b"\x7fELF"));
+    let arm = Level::Aarch64.anywhere();
+    let library = compile_to_object(&pipeline, &schedule(&arm), &arm)?;
+    println!("{} bytes for {}", library.object.len(), arm.processor.triple);
 
     // Kernels for a GPU are text, PTX, until the driver of one makes instructions of them.
     let mut kernels = Schedule::new();

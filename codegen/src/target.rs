@@ -51,8 +51,8 @@ pub struct Processor {
     pub features: String,
 }
 
-/// Instructions that code may use: those of this machine, or a level of the x86-64 psABI. A level fixes lanes and caches, too: every machine
-/// that has it runs the same code.
+/// Instructions that code may use: those of this machine, a level of the x86-64 psABI, or AArch64 with NEON. All but the first fix lanes and caches,
+/// too: every machine that has them runs the same code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)]
 pub enum Level {
@@ -62,15 +62,17 @@ pub enum Level {
     X86V2,
     X86V3,
     X86V4,
+    Aarch64,
 }
 
 impl Level {
-    /// Every level with its name, which for those of x86-64 is LLVM's.
+    /// Every level with its name: for those of x86-64 that of LLVM's processor, else that of the architecture.
     pub const ALL: &[(Level, &str)] = &[
         (Level::Native, "native"),
         (Level::X86V2, "x86-64-v2"),
         (Level::X86V3, "x86-64-v3"),
         (Level::X86V4, "x86-64-v4"),
+        (Level::Aarch64, "aarch64"),
     ];
 
     /// The level of this name.
@@ -102,6 +104,10 @@ pub struct Caches {
     /// Last level.
     pub last: usize,
 }
+
+/// Architectures of CPUs that code is made for, as LLVM's triples begin.
+pub(crate) const X86: &str = "x86_64";
+pub(crate) const AARCH64: &str = "aarch64";
 
 /// LLVM's triple for GPUs of NVIDIA.
 pub const NVPTX: &str = "nvptx64-nvidia-cuda";
@@ -136,6 +142,11 @@ impl Target {
             caches: Caches { l2: first << 10, last: last << 20 },
             gpu: Some(gpu),
         }
+    }
+
+    /// Is its processor of this architecture, as LLVM's triples begin?
+    pub(crate) fn is(&self, architecture: &str) -> bool {
+        self.processor.triple.split('-').next() == Some(architecture)
     }
 
     /// The same GPU, as the device of this number.

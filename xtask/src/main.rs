@@ -46,9 +46,9 @@ usage: cargo xtask TASK
   deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)
   lint            layers, first words of doc comments, notices, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
-  nightly [STEP]  full, fuzz, miri, threads, valgrind, bundle, python, deny, msrv: ignored tests, long runs of fuzz, miri on buffers, a
-                  thread sanitizer on the pool, valgrind on a solve and a C program, a bundle on the stand-in for the driver, the Python
-                  package, dependencies, the oldest compiler";
+  nightly [STEP]  full, fuzz, miri, threads, valgrind, aarch64, bundle, python, deny, msrv: ignored tests, long runs of fuzz, miri on
+                  buffers, a thread sanitizer on the pool, valgrind on a solve and a C program, image pipelines on an emulator of AArch64, a
+                  bundle on the stand-in for the driver, the Python package, dependencies, the oldest compiler";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];

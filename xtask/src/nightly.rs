@@ -6,12 +6,13 @@ use crate::{bundle, fuzz, python, suite, supply};
 /// A step by name.
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("full", suite::ignored),
     ("fuzz", fuzz::long),
     ("miri", miri),
     ("threads", thread_sanitizer),
     ("valgrind", valgrind),
+    ("aarch64", aarch64),
     ("bundle", bundle::rehearse),
     ("python", python::python),
     ("deny", supply::deny),
@@ -44,6 +45,18 @@ fn miri() -> Result<(), Failure> {
         ["rustup", "run", "nightly", "cargo", "miri", "test", "--locked", "-p", "sumsq-codegen", "--lib"];
     // Isolation keeps the environment's variables and the clock away, which the pool reads.
     task(&[&line[..], &["runtime::"]].concat()).env("MIRIFLAGS", "-Zmiri-disable-isolation").run()
+}
+
+/// The C of every image pipeline as programs for AArch64, which write the same bits as code of this machine.
+fn aarch64() -> Result<(), Failure> {
+    let emulator = "qemu-aarch64";
+    for tool in [emulator, "aarch64-linux-gnu-gcc"] {
+        if task(&[tool, "--version"]).output().is_none() {
+            let packages = "apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross";
+            return Err(Failure(format!("{tool} is not installed: `{packages}`")));
+        }
+    }
+    cargo(&["test", "--locked", "--workspace", "--test", "pipelines"]).env("SUMSQ_AARCH64", emulator).run()
 }
 
 /// The tests of the worker pool with the standard library instrumented too, into a target folder of their own.

@@ -195,7 +195,8 @@ fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Res
 /// Prints or writes what the pipeline is compiled to.
 fn shown(algorithm: &Algorithm, schedule: &Schedule, args: &PipelineArgs) -> Result<ExitCode, Failure> {
     let pipeline = &algorithm.pipeline;
-    let target = args.machine.options().shown_machine().map_err(engine::failure)?;
+    let options = args.machine.options();
+    let target = options.shown_machine();
     let lowered = || lower(pipeline, schedule, &LowerOptions::default()).map_err(Failure::input);
     let text = match args.show {
         None => String::new(),
@@ -204,13 +205,16 @@ fn shown(algorithm: &Algorithm, schedule: &Schedule, args: &PipelineArgs) -> Res
         Some(Shown::Llvm) => listing(&lowered()?, &target).map_err(Failure::input)?.optimized,
         Some(Shown::Asm) => listing(&lowered()?, &target).map_err(Failure::input)?.asm,
         Some(Shown::Ptx) => {
-            let target =
-                if target.gpu.is_some() { target } else { Target::cuda(sumsq::codegen::target::Gpu::LEAST) };
+            let least = || Target::cuda(sumsq::codegen::target::Gpu::LEAST);
+            let target = if target.gpu.is_some() { target.clone() } else { least() };
             ptx(pipeline, schedule, &target).map_err(Failure::input)?
         }
     };
     if let Some(folder) = &args.emit_c {
-        let target = args.machine.options().machine().map_err(engine::failure)?;
+        let target = match options.backend {
+            Backend::Cuda => options.machine().map_err(engine::failure)?,
+            _ => target,
+        };
         let parts = match &algorithm.gradient {
             Some(gradient) => gradient.halves(pipeline, schedule).map_err(Failure::input)?.to_vec(),
             None => vec![(pipeline.clone(), schedule.clone())],

@@ -125,6 +125,16 @@ fn c_is_written() {
     for file in ["blur.h", "blur.o", "sumsq_runtime.h", "sumsq_runtime.c"] {
         assert!(bench.path("c").join(file).exists(), "{file}");
     }
+    // For another architecture it is written, not run.
+    let elsewhere = ["--target", "aarch64"];
+    bench.sumsq(&[&["pipeline", "blur", "--emit-c", "arm"], &elsewhere[..]].concat()).succeeds();
+    let object = std::fs::read(bench.path("arm/blur.o")).unwrap();
+    assert_eq!((&object[..4], &object[18..20]), (&b"\x7fELF"[..], &183u16.to_le_bytes()[..]));
+    let shown = bench.sumsq(&[&["pipeline", "blur", "--show", "asm"], &elsewhere[..]].concat());
+    assert!(shown.stdout.contains("umull"), "{}", shown.stdout);
+    write(&bench, "in.png", &noise(8, 8, 1, 8));
+    let run = ["pipeline", "blur", "--input", "in.png", "--output", "out.png"];
+    bench.sumsq(&[&run, &elsewhere[..]].concat()).fails_with(3, "this machine is no aarch64");
     bench.sumsq(&["pipeline", "blur", "--emit-c", "energy.t/c"]).fails_with(4, "cannot write to energy.t/c");
 }
 

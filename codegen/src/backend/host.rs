@@ -1,8 +1,8 @@
 //! The machine that this process runs on, as LLVM and the kernel see it.
 
 use crate::backend::llvm::message::take_message;
-use crate::backend::x86;
-use crate::target::{Caches, Level, MissingLevel, Processor, Target};
+use crate::backend::{aarch64, x86};
+use crate::target::{AARCH64, Caches, Level, MissingLevel, Processor, Target, X86};
 use inkwell::llvm_sys::target_machine::{
     LLVMGetDefaultTargetTriple, LLVMGetHostCPUFeatures, LLVMGetHostCPUName,
 };
@@ -18,30 +18,46 @@ impl Target {
                 take_message(LLVMGetHostCPUFeatures()),
             )
         };
-        let lanes = x86::preferred_lanes(&name, &features);
+        let arm = triple.starts_with(AARCH64);
+        let lanes = if arm { aarch64::LANES } else { x86::preferred_lanes(&name, &features) };
         let caches = cache_sizes().unwrap_or(USUAL_CACHES);
         Target { lanes, processor: Processor { triple, name, features }, caches, gpu: None }
     }
 }
 
 impl Level {
-    /// The machine that code of this level is made for.
+    /// The machine that code of this level is made for and run on: it is this one.
     ///
     /// # Errors
     /// This machine lacks some of its instructions.
     pub fn target(self) -> Result<Target, MissingLevel> {
-        let (host, name) = (Target::host(), self.name());
-        if self == Level::Native {
-            return Ok(host);
-        }
-        let missing = x86::missing(self, &host.processor.features).join(", ");
-        if !missing.is_empty() {
-            return Err(MissingLevel { level: name, missing });
-        }
-        let features = format!("+{}", x86::features(self).join(",+"));
-        let lanes = x86::preferred_lanes(name, &features);
-        let processor = Processor { triple: host.processor.triple, name: name.to_string(), features };
-        Ok(Target { lanes, processor, caches: USUAL_CACHES, gpu: None })
+        let (host, target) = (Target::host(), self.anywhere());
+        let architecture = target.processor.triple.split('-').next().unwrap_or_default();
+        let missing = match host.is(architecture) {
+            true if self == Level::Aarch64 => String::new(),
+            true => x86::missing(self, &host.processor.features).join(", "),
+            false => "the architecture, so that code is made for it but not run".into(),
+        };
+        if missing.is_empty() { Ok(target) } else { Err(MissingLevel { level: self.name(), missing }) }
+    }
+
+    /// The machine that code of this level is made for; it need not be there.
+    pub fn anywhere(self) -> Target {
+        let host = Target::host();
+        let (lanes, architecture, name, features) = match self {
+            Level::Native => return host,
+            Level::Aarch64 => (aarch64::LANES, AARCH64, "generic", aarch64::FEATURES.into()),
+            _ => {
+                let features = format!("+{}", x86::features(self).join(",+"));
+                (x86::preferred_lanes(self.name(), &features), X86, self.name(), features)
+            }
+        };
+        let triple = match host.is(architecture) {
+            true => host.processor.triple,
+            false => format!("{architecture}-unknown-linux-gnu"),
+        };
+        let processor = Processor { triple, name: name.into(), features };
+        Target { lanes, processor, caches: USUAL_CACHES, gpu: None }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Checks of all applications.
 
 use std::collections::HashMap;
+use sumsq::codegen::compile::BufferSlot;
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
-use sumsq::codegen::{ScalarType, Schedule, Target};
+use sumsq::codegen::{Level, ScalarType, Schedule, Target};
 use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared, Setup, Values};
 
 /// Values that look like noise, the same in every run: in `[0, below)`.
@@ -290,7 +291,8 @@ fn bytes(buffer: &Buffer) -> Vec<u8> {
 }
 
 /// Compiles the application's C as C and as C++, links it into a program of each, and compares what they write with what this process computes:
-/// the same bits.
+/// the same bits. Then makes an object of it for AArch64; where `SUMSQ_AARCH64` names an emulator, a program of that must write the same, too, but
+/// for rounding where the schedule is relaxed.
 pub fn same_bits_from_c(name: &str, params: &[(&str, &str)], bits: u32, inputs: &[Planar]) {
     let (application, setup) = set_up(name, params, bits);
     let (own, _) = application.schedules[0];
@@ -319,12 +321,49 @@ pub fn same_bits_from_c(name: &str, params: &[(&str, &str)], bits: u32, inputs: 
             [standard, "-Wall", "-Wextra", "-Werror", "-o", "program", file, &object, "sumsq_runtime.o"];
         run(dir.path(), compiler, &[&flags[..], &["-lm", "-lpthread"]].concat());
         run(dir.path(), &dir.path().join("program").to_string_lossy(), &[]);
-        for (k, (slot, (_, buffer))) in slots.iter().zip(&buffers).enumerate() {
-            if slot.written {
-                let came = std::fs::read(dir.path().join(format!("out{k}"))).expect("written");
-                assert!(came == bytes(buffer), "{name} from {file}: other bits");
-            }
-        }
+        same_files(dir.path(), slots, &buffers, None, &format!("{name} from {file}"));
+    }
+    let library = compile_to_object(&prepared.algorithm.pipeline, &schedule, &Level::Aarch64.anywhere());
+    let library = library.expect("it is compiled for AArch64");
+    // The machine in the header of an ELF file.
+    assert_eq!(library.object[18..20], 183u16.to_le_bytes(), "{name}: no object for AArch64");
+    if let Ok(emulator) = std::env::var("SUMSQ_AARCH64") {
+        library.write(dir.path()).expect("written");
+        let files = ["p.c", &object, "sumsq_runtime.c", "-lm", "-lpthread"];
+        run(
+            dir.path(),
+            "aarch64-linux-gnu-gcc",
+            &[&["-std=c11", "-static", "-o", "program"], &files[..]].concat(),
+        );
+        run(dir.path(), &emulator, &["./program"]);
+        // What a relaxed stage may fuse and reorder follows from the processor.
+        let relaxed = schedule.to_string().contains("relaxed");
+        same_files(dir.path(), slots, &buffers, relaxed.then_some(1e-5), &format!("{name} on AArch64"));
+    }
+}
+
+/// Compares what a program has written with the buffers of this process: the same bits, or as floats within a part of the greatest one.
+fn same_files(
+    dir: &std::path::Path,
+    slots: &[BufferSlot],
+    buffers: &[(String, Buffer)],
+    within: Option<f32>,
+    who: &str,
+) {
+    for (k, (slot, (_, buffer))) in slots.iter().zip(buffers).enumerate().filter(|(_, (s, _))| s.written) {
+        let came = std::fs::read(dir.join(format!("out{k}"))).expect("written");
+        let expected = bytes(buffer);
+        let Some(within) = within.filter(|_| slot.ty == ScalarType::F32) else {
+            assert!(came == expected, "{who}: other bits");
+            continue;
+        };
+        let floats = |bytes: &[u8]| -> Vec<f32> {
+            bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect()
+        };
+        let (came, expected) = (floats(&came), floats(&expected));
+        let greatest = expected.iter().fold(0.0, |a: f32, v| a.max(v.abs()));
+        let apart = came.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(came.len() == expected.len() && apart <= within * greatest, "{who}: {apart} of {greatest}");
     }
 }
 

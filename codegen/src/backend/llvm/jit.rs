@@ -6,7 +6,8 @@
 use super::message::{c_string, check};
 use super::optimize::Object;
 use crate::backend::abi::{self, EntryFn};
-use crate::backend::x86;
+use crate::backend::initialise;
+use crate::target::Target;
 use inkwell::llvm_sys::orc2::lljit::*;
 use inkwell::llvm_sys::orc2::*;
 use std::collections::BTreeMap;
@@ -118,7 +119,7 @@ fn jit() -> Result<&'static Jit, String> {
 }
 
 fn create() -> Result<Jit, String> {
-    x86::initialise();
+    initialise(&Target::host());
     let mut lljit = ptr::null_mut();
     // SAFETY: a null builder means the defaults; the host's target is initialised.
     unsafe {

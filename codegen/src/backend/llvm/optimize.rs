@@ -2,7 +2,7 @@
 
 use super::ir::Ir;
 use super::message::{c_string, check, take_message};
-use crate::backend::{nvptx, x86};
+use crate::backend::initialise;
 use crate::limits::Effort;
 use crate::target::Target;
 use inkwell::llvm_sys::core::{
@@ -60,18 +60,13 @@ impl Machine {
     pub(super) fn new(target: &Target, effort: Effort) -> Result<Machine, String> {
         let p = &target.processor;
         let (level, passes) = match target.gpu {
-            Some(_) => {
-                nvptx::initialise();
-                (LLVMCodeGenOptLevel::LLVMCodeGenLevelNone, GPU_PASSES)
-            }
-            None => {
-                x86::initialise();
-                match effort {
-                    Effort::Full => (LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault, PASSES),
-                    Effort::Least => (LLVMCodeGenOptLevel::LLVMCodeGenLevelNone, LEAST_PASSES),
-                }
-            }
+            Some(_) => (LLVMCodeGenOptLevel::LLVMCodeGenLevelNone, GPU_PASSES),
+            None => match effort {
+                Effort::Full => (LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault, PASSES),
+                Effort::Least => (LLVMCodeGenOptLevel::LLVMCodeGenLevelNone, LEAST_PASSES),
+            },
         };
+        initialise(target);
         let (triple, cpu, features) = (c_string(&p.triple), c_string(&p.name), c_string(&p.features));
         let (mut t, mut message) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: all strings are NUL-terminated and outlive the calls; the message is ours.

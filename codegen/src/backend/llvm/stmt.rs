@@ -17,7 +17,7 @@ use crate::ir::args::Arg;
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::schedule::{ForKind, Memory};
-use crate::target::Target;
+use crate::target::{Target, X86};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
 
@@ -450,7 +450,7 @@ impl<'f> StmtEmitter<'f> {
     /// The normal end of the function being filled.
     pub(super) fn frame_exit(&mut self) {
         let ir = self.ir();
-        if self.frame.non_temporal {
+        if self.frame.non_temporal && self.target.is(X86) {
             // Non-temporal stores are not ordered by the release that ends a parallel loop.
             ir.intrinsic(x86::STORE_FENCE, &[], &[]);
         }
