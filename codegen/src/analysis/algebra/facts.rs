@@ -280,3 +280,30 @@ impl Facts {
         self.workspace.borrow_mut()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the same is learnt in the same order, the answers are the same ones; a name that is bound anew leads elsewhere.
+    #[test]
+    fn a_scope_is_what_was_learnt() {
+        let (x, n) = (Name::from("x"), Expr::var("n"));
+        let root = Facts::new();
+        let inside = |extent: &Expr| {
+            let mut f = root.clone();
+            f.enter_for(&x, &Expr::from(0), extent);
+            f
+        };
+        let (a, b, shorter) = (inside(&n), inside(&n), inside(&(n.clone() - 1)));
+        assert_eq!(a.scope(), b.scope());
+        assert_ne!(a.scope(), shorter.scope());
+        assert_eq!(a.upper_of_difference(&Expr::var("x"), &n), Some(-1));
+        let known = |f: &Facts| f.workspace().scopes[f.scope()].answers.len();
+        assert_eq!((known(&b), known(&shorter)), (1, 0));
+        let mut again = a.clone();
+        again.interval("x", None, None);
+        assert_ne!(again.scope(), a.scope());
+        assert_eq!(again.upper_of_difference(&Expr::var("x"), &n), None);
+    }
+}
