@@ -321,7 +321,7 @@ impl Started {
         options.check()?;
         problem.upload_unknowns(data)?;
         let warnings = problem.plan.project(data)?;
-        let free = problem.free_scalars(data);
+        let free = problem.free_scalars(data)?;
         let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
         let limit = options.linear_iterations.unwrap_or_else(ten_times);
         let run = Run::new(options.clone(), limit, &problem.code.settings.preconditioners);

@@ -460,6 +460,57 @@ fn warps_far_from_free_elements_are_skipped() {
     assert!(3 * few < 2 * many, "{few} instructions, {many} without the mask");
 }
 
+/// Masks, what follows of them, and x + d where nothing is computed are made on the GPU of what is there: of an element no byte comes down, for
+/// none of two masks, and each has its own bits.
+#[test]
+fn masks_are_made_where_the_numbers_are() {
+    let machine = Machine::new();
+    const TEXT: &str = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W, H}, 0)
+        local A = Array("A", opt_float, {W, H}, 1)
+        Exclude(less(A(0, 0), 0))
+        Energy(X(0, 0) - A(0, 0), A(0, 0) * sin(X(0, 0)) - X(1, 0), X(0, 0) - X(0, 1))
+    "#;
+    // The tuples of scalars that the host reads are some 80,000 bytes.
+    let (w, h) = (512, 192);
+    let energy = Energy::from_text("masked.t", TEXT).unwrap();
+    let options =
+        CompileOptions { precision: Precision::F32, backend: Backend::Cuda, ..CompileOptions::default() };
+    let solver = Solver::compile(energy, &options).unwrap();
+    let device = Device::open(0).unwrap();
+    let a = |shift: usize| -> Vec<f32> {
+        let value = |i: usize| if i % w / 20 == shift && i / w < 9 { (i % 7) as f32 / 7.0 } else { -1.0 };
+        (0..w * h).map(value).collect()
+    };
+    let half = vec![0.5; w * h];
+    let x = Owned::floats(&device, &half);
+    let masks = [0, 7].map(|shift| Owned::floats(&device, &a(shift)));
+    let lent = [&x, &masks[0], &masks[1]].map(|m| m.array(ScalarType::F32, &[h, w], None));
+    let [of_x, of_masks @ ..] = &lent;
+    let views = [ArrayView::on_device("X", of_x), ArrayView::on_device("A", &of_masks[0])];
+    let mut data = ProblemData::bind(solver.energy(), views).unwrap();
+    let mut problem = solver.plan(&data).unwrap();
+    for (shift, mask) in [0, 7].into_iter().zip(of_masks) {
+        x.memory.upload(0, &bytes(&half, f32::to_ne_bytes)).unwrap();
+        data.update(solver.energy(), [ArrayView::on_device("A", mask)]).unwrap();
+        machine.control.reset_counters();
+        problem.set_arrays(&data).unwrap();
+        assert_eq!(machine.control.counters().bytes_to_host, 0, "{shift}: nothing is looked at");
+        let report = problem.solve(&mut data, &self::options()).unwrap();
+        let came = machine.control.counters().bytes_to_host;
+        assert!(came < (w * h) as u64, "{shift}: {came} bytes of {} elements", w * h);
+        assert_eq!(report.unknowns, 20 * 9, "{shift}");
+
+        let a: Vec<f64> = a(shift).into_iter().map(f64::from).collect();
+        let arrays = [doubles("X", &[h, w], vec![0.5; w * h]), doubles("A", &[h, w], a)];
+        let mut alone = bind(TEXT, &arrays).1;
+        let expected = solver.plan(&alone).unwrap().solve(&mut alone, &self::options()).unwrap();
+        assert_eq!(report.energy_final.to_bits(), expected.energy_final.to_bits(), "{shift}");
+        assert_eq!(bits(&data), bits(&alone), "{shift}");
+    }
+}
+
 /// A vertex in 9000 hyperedges: 141 sums of 64 each, three of them again, whatever order the threads have. The same bits every time, and
 /// the processor's values.
 #[test]

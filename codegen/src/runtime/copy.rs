@@ -144,32 +144,6 @@ impl Buffer {
         Ok(())
     }
 
-    /// Copies the domain of a buffer that looks like this one, on the threads of `pool`.
-    pub fn copy_domain(&self, from: &Buffer, pool: &Pool) -> Result<(), BufferError> {
-        if self.spec() != from.spec() || self.strides() != from.strides() {
-            return Err(self.unlike(from));
-        }
-        if !self.writable() {
-            return Err(BufferError::ReadOnly);
-        }
-        let extents: Vec<i32> =
-            std::iter::once(self.spec().channels as i32).chain(self.spec().extents.iter().copied()).collect();
-        let own = RowLayout::of(self);
-        let (channels, _) = own.matching(0, &extents, &vec![0; extents.len()])?;
-        let theirs = Strides { channel: own.channel_step, dims: own.strides.clone() };
-        from.sync_host()?;
-        self.sync_host()?;
-        self.touch();
-        with_element!(self.spec().ty, E => {
-            let (to, from) = (self.cells::<E>(), from.cells::<E>());
-            own.for_each_run(&theirs, 0, channels, pool, |n, a, b| {
-                let (to, from) = (&to, &from);
-                (0..n).for_each(|x| to.put(a.0 + x * a.1, from.get(b.0 + x * b.1)));
-            })
-        });
-        Ok(())
-    }
-
     /// Copies the domain to a slice, converting the element type.
     pub fn copy_to<T: Element>(&self, to: &mut [T]) -> Result<(), BufferError> {
         let row = self.row_values(to.len())?;

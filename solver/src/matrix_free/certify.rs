@@ -98,10 +98,7 @@ impl Routines for Certified<'_> {
     type Error = SolveError;
 
     fn set_free(&mut self, free: &[Vec<bool>]) -> Result<(), SolveError> {
-        for s in &self.plan.k.spaces {
-            let bytes: Vec<u8> = free[s.id.index()].iter().map(|&f| f as u8).collect();
-            self.plan.set_free(s.id, &bytes)?;
-        }
+        self.plan.set_free(free)?;
         self.free = free.to_vec();
         Ok(())
     }

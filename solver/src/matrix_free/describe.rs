@@ -125,7 +125,7 @@ impl Skeleton {
                 let components = self.space_of_unknowns(self.slot_space(g, v)).components;
                 (linear, components * self.places(g, v).count())
             }
-            (What::PartProduct, _) => (f64, 1),
+            (What::PartProduct | What::FreeCount, _) => (f64, 1),
             (What::Total, Over::Globals(i)) => (f64, self.total_components(i)),
             (What::State | What::Next, _) => (f64, PcgScalar::ALL.len()),
             (What::Alpha, _) => (f64, AlphaScalar::ALL.len()),
@@ -143,7 +143,7 @@ impl Skeleton {
     fn extents(&self, id: VectorId) -> Extents {
         match (id.over, id.what) {
             (Over::Nothing | Over::Globals(_) | Over::Share(_), _) => Extents::Scalar,
-            (_, What::PartProduct | What::Largest | What::Clamps) => Extents::Scalar,
+            (_, What::PartProduct | What::FreeCount | What::Largest | What::Clamps) => Extents::Scalar,
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
             (Over::Space(_), What::M { .. }) => self.field_of(id).points.on_level(id.level),
             (Over::Space(s), _) => Extents::Space(s),
@@ -226,10 +226,6 @@ impl Skeleton {
 
     fn copies(&self, id: VectorId) -> Vec<VectorId> {
         match (id.what, id.over) {
-            // What the trial skips is the same in both.
-            (What::X, Over::Space(s)) if self.spaces.iter().any(|o| o.id == s && o.skips) => {
-                vec![What::Trial.of(s)]
-            }
             (What::Array, Over::Array(a)) if self.master != self.linear && !self.is_bytes(id) => {
                 vec![What::LinearArray.of(a)]
             }

@@ -28,8 +28,6 @@ pub struct Outline {
     pub linear: ScalarType,
     /// Index spaces with unknowns.
     pub spaces: Vec<Space>,
-    /// Reach of reads around an element, per index space and dim.
-    pub reaches: Vec<Vec<u32>>,
     /// The residual groups of every share of the sums.
     pub shares: Vec<Vec<GroupId>>,
     /// Of every preconditioner: true if the first z is had only after stages behind the damping.
@@ -59,8 +57,6 @@ pub struct Vector {
     pub extents: Extents,
     /// Its first values.
     pub initial: Initial,
-    /// Vectors that hold the same numbers when it is copied from outside.
-    pub copies: Vec<VectorId>,
 }
 
 /// Arguments of a pipeline, in the order of its signature.
@@ -118,7 +114,6 @@ impl Outline {
             target: k.target.clone(),
             linear: k.linear,
             spaces: k.spaces.clone(),
-            reaches: k.reaches.clone(),
             shares: k.shares.iter().map(|share| share.groups.clone()).collect(),
             follows_damping: k.preconditioners.iter().map(|m| m.follows_damping()).collect(),
             vectors: table.vectors,
@@ -183,7 +178,6 @@ impl Table<'_> {
             halo: of.halo,
             extents: of.extents,
             initial: of.initial,
-            copies: of.copies,
         };
         self.numbers.insert(id, self.vectors.len());
         self.vectors.push((id, vector));

@@ -19,7 +19,7 @@ enum Build {
 
 /// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since
 /// they are compiled on all cores.
-const STAGES: [Build; 17] = {
+const STAGES: [Build; 19] = {
     use Build::{Once, PerKind};
     [
         Once(Stage::Computed, computed::pipelines),
@@ -36,6 +36,8 @@ const STAGES: [Build; 17] = {
         Once(Stage::Linearise, linearise::pipeline),
         Once(Stage::Scales, damping::scales),
         Once(Stage::Mask, mask::pipeline),
+        Once(Stage::Near, mask::near),
+        Once(Stage::Matched, mask::matched),
         Once(Stage::Bounds, boxed::pipeline),
         PerKind(Stage::Direction, pcg::direction),
         Once(Stage::Products, pcg::products),
@@ -70,6 +72,8 @@ impl Phase {
         let run = |stage| vec![Step::Run(stage)];
         match self {
             Phase::Mask => run(Stage::Mask),
+            Phase::Near => [Stage::Near, Stage::Matched].map(Step::Run).to_vec(),
+            Phase::Matched => run(Stage::Matched),
             Phase::Bounds => run(Stage::Bounds),
             Phase::Cost => run(Stage::Cost),
             Phase::TrialCost => vec![Step::RunAs(Role::Trial, Stage::Cost)],

@@ -54,8 +54,6 @@ pub enum StartScalar {
     ScaledGradient,
     /// Free scalars with a zero column of J.
     Unconstrained,
-    /// Free scalars.
-    Free,
 }
 
 /// r0.z0 on its own, see [`What::StartProduct`].
@@ -89,9 +87,9 @@ impl AlphaScalar {
 
 impl StartScalar {
     /// In the order of the tuple.
-    pub const ALL: [StartScalar; 6] = {
+    pub const ALL: [StartScalar; 5] = {
         use StartScalar::*;
-        [Bb, Rz, GradientMax, ScaledGradient, Unconstrained, Free]
+        [Bb, Rz, GradientMax, ScaledGradient, Unconstrained]
     };
 }
 

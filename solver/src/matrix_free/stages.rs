@@ -36,8 +36,12 @@ pub enum Stage {
     Linearise,
     /// Scales of the damping: what it is clamped by, and its running maximum.
     Scales,
-    /// Free elements.
+    /// Free elements, and their number.
     Mask,
+    /// Vectors that hold free elements or are near one.
+    Near,
+    /// x + d of x, where the trial leaves some out.
+    Matched,
     /// Box bounds.
     Bounds,
     /// The new direction of PCG, where it is a sweep of its own.
@@ -116,6 +120,10 @@ impl fmt::Display for HostStep {
 pub enum Phase {
     /// Excluded elements.
     Mask,
+    /// Marks of vectors that follow from excluded elements.
+    Near,
+    /// Copies that follow from a new x.
+    Matched,
     /// Box bounds.
     Bounds,
     /// E at x.
@@ -149,7 +157,7 @@ impl Phase {
         let per_kind =
             |kind| [Damping(kind), Prepare(kind), Start(kind), Pcg(kind), SweepA(kind), SweepB(kind)];
         let kinds = 0..k.preconditioners.len() as u8;
-        let shared = [Mask, Bounds, Cost, TrialCost, Linearise, Scales, Trial];
+        let shared = [Mask, Near, Matched, Bounds, Cost, TrialCost, Linearise, Scales, Trial];
         shared.into_iter().chain(kinds.flat_map(per_kind)).collect()
     }
 }

@@ -23,6 +23,8 @@ pub enum What {
     View,
     /// 1 at free elements, 0 at excluded ones.
     Free,
+    /// Number of free elements.
+    FreeCount,
     /// 1 per vector of lanes that holds a free element.
     Live,
     /// 1 per vector of lanes that is near a free element.
@@ -170,7 +172,7 @@ impl What {
     /// True if the host reads it behind a phase, or what it is exchanged with.
     pub fn is_result(self) -> bool {
         use What::*;
-        matches!(self, Free | Largest | Start | StartProduct | State | Next | Model | Energy)
+        matches!(self, FreeCount | Largest | Start | StartProduct | State | Next | Model | Energy)
     }
 }
 
@@ -223,6 +225,7 @@ impl fmt::Display for VectorId {
             What::LinearX => "xl",
             What::View => "v",
             What::Free => "free",
+            What::FreeCount => "nfree",
             What::Live => "live",
             What::Near => "near",
             What::Lower => "lo",

@@ -41,7 +41,7 @@ use sumsq_codegen::error::CudaError;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::cuda::devices;
-use sumsq_codegen::runtime::{Buffer, FloatEnvironment, Pool};
+use sumsq_codegen::runtime::{FloatEnvironment, Pool};
 use sumsq_codegen::target::Gpu;
 use sumsq_codegen::{Limits, ScalarType, Target};
 use sumsq_energy::model::{Energy, SpaceId};
@@ -496,7 +496,7 @@ impl Problem {
         let mut gradient: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
         self.plan.download(What::GradientAndBlocks, |_| 0, &mut gradient)?;
         for (values, field) in gradient.iter_mut().zip(&self.energy().unknowns) {
-            let Some(free) = self.free(field.space) else { continue };
+            let Some(free) = self.plan.free(field.space)? else { continue };
             let elements = values.chunks_mut(usize::from(field.channels));
             elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
         }
@@ -569,20 +569,11 @@ impl Problem {
         certificate
     }
 
-    /// 1 per free element, 0 per excluded one; `None` where nothing masks the space.
-    fn free(&self, space: SpaceId) -> Option<Vec<u8>> {
-        self.plan.buffer(What::Free.of(space)).map(Buffer::to_vec)
-    }
-
     /// Scalars that are not excluded.
-    pub(crate) fn free_scalars(&self, data: &ProblemData) -> usize {
-        let spaces = self.plan.k.spaces.iter();
-        let free = spaces.map(|s| {
-            let elements = match self.free(s.id) {
-                Some(m) => m.iter().filter(|&&f| f != 0).count(),
-                None => data.elements(self.energy(), s.id),
-            };
-            elements * s.components
+    pub(crate) fn free_scalars(&self, data: &ProblemData) -> Result<usize, SolveError> {
+        let free = self.plan.k.spaces.iter().map(|s| {
+            let free = self.plan.free_count(s.id)?;
+            Ok(free.unwrap_or_else(|| data.elements(self.energy(), s.id)) * s.components)
         });
         free.sum()
     }

@@ -1,17 +1,19 @@
-//! `free<s>`: 1 where an element is not excluded, u8 over space s; run once when arrays or params are bound.
+//! `free<s>`: 1 where an element is not excluded, u8 over space s, and `nfree<s>`, their number; run when arrays or params are bound.
 //!
-//! Vectors (of as many elements along dim 0 as there are lanes) far from every free element are skipped. One u8 per vector says which not:
+//! Vectors (of [`grain`] elements along dim 0) far from every free element are skipped. One u8 per vector says which not, made of `free<s>`
+//! whenever that changes:
 //! - `live<s>`: it has a free element. Only these have entries of g, of the diagonal and in PCG: p, r and d stay 0 elsewhere.
 //! - `near<s>`: it has an element within twice the reach of a free one, per dim. An instance counts only if it reads a free element, so it
 //!   is within the reach, and what it reads, such as a computed array or x + s, is within twice the reach. Elsewhere E has no terms, x + s
 //!   stays x, and computed arrays and what is stored per linearisation have any value.
 
-use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
-use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
+use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::schedule::{Strip, grain};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::vectors::{Role, VectorId, What};
-use sumsq_codegen::{Expr, ScalarType};
-use sumsq_energy::emit::Place;
+use sumsq_codegen::{Expr, Func, RDom, ScalarType};
+use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
 /// The pipeline, if anything is excluded at all; elsewhere the mask is 1 throughout the domain.
@@ -23,9 +25,84 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         let place = Place::Element(space.id, coordinates(&vars));
         let e = d.emit(&[excluded], place, &no_direction).remove(0);
         let held = e.ne_(Expr::float(d.ty(), 0.0));
-        let byte = |v| Expr::int(ScalarType::U8, v);
         let id = What::Free.of(space.id);
         let f = d.func(id, &vars, vec![Expr::select(held, byte(0), byte(1))]);
+        d.map(&f, Strip::Of(Domain::Space(space.id)));
+        d.output(&f, id);
+        count(&mut d, space, &f);
+    }
+    d.finish()
+}
+
+/// Adds the number of free elements.
+fn count(d: &mut Draft, space: &Space, free: &Func) {
+    let points = d.k.points(Domain::Space(space.id));
+    let is_free = free.at(&points.coordinates, 0).ne_(byte(0));
+    let one = Expr::select(is_free, Expr::from(1.0f64), Expr::from(0.0f64));
+    let id = What::FreeCount.of(space.id);
+    let f = d.reduce(&id.to_string(), &points, vec![(Op::Add, one)]);
+    d.output(&f, id);
+}
+
+/// The pipeline of `live` and `near`, where vectors are skipped.
+pub fn near(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "near", Role::Master);
+    for space in k.spaces.iter().filter(|s| s.skips) {
+        let (free, vector) = (d.input(What::Free.of(space.id)), grain(&k.target));
+        let element =
+            |at: &[Expr], i: Expr| free.at(&beside(space, at, 0, &at[0] * i64::from(vector) + i), 0);
+        let [live, near] = [What::Live, What::Near].map(|what| what.of(space.id));
+        let f = greatest(&mut d, &live.to_string(), space, [0, vector], element);
+        d.output(&f, live);
+        // A box is a line along each dim, one after the other: a line behind the end holds nothing that its last element does not.
+        let reach: Vec<i32> = k.reaches[space.id.index()].iter().map(|&r| 2 * r as i32).collect();
+        let name =
+            |dim: usize| if dim + 1 == space.dims { near.to_string() } else { format!("{near}_{dim}") };
+        let mut f = greatest(&mut d, &name(0), space, [-reach[0], vector + reach[0]], element);
+        for dim in 1..space.dims {
+            let line = |at: &[Expr], i: Expr| f.at(&beside(space, at, dim, &at[dim] + i), 0);
+            f = greatest(&mut d, &name(dim), space, [-reach[dim], 1 + reach[dim]], line);
+        }
+        d.output(&f, near);
+    }
+    d.finish()
+}
+
+/// Adds Func `name` = per vector the greatest of `of` for the offsets from the first one to before the last.
+fn greatest(
+    d: &mut Draft,
+    name: &str,
+    space: &Space,
+    [first, last]: [i32; 2],
+    of: impl Fn(&[Expr], Expr) -> Expr,
+) -> Func {
+    let vars = vars(space.dims);
+    let at = coordinates(&vars);
+    let offsets = RDom::new([("i", Expr::from(first), Expr::from(last - first))]);
+    let most = Func::new(format!("{name}_most"), &vars, vec![byte(0)]);
+    let value = most.at(&at, 0).max(of(&at, offsets.var(0)));
+    let most = d.p.func(most.update(at.clone(), vec![value], offsets));
+    let f = d.p.func(Func::new(name, &vars, all(&most, &at)));
+    d.map(&f, Strip::Of(Domain::Space(space.id)));
+    d.registers_in(&f, &most);
+    f
+}
+
+/// `at` with another coordinate along a dim of the space: that, or the nearest one in the domain.
+fn beside(space: &Space, at: &[Expr], dim: usize, coordinate: Expr) -> Vec<Expr> {
+    let mut at = at.to_vec();
+    at[dim] = coordinate.min(names::extent(space.id, dim) - 1).max(Expr::from(0));
+    at
+}
+
+/// The pipeline that makes x + s x, where vectors are skipped: what the trial leaves out is the same in both.
+pub fn matched(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "matched", Role::Master);
+    for space in k.spaces.iter().filter(|s| s.skips) {
+        d.input(What::X.of(space.id));
+        let (id, vars) = (What::Trial.of(space.id), vars(space.dims));
+        let x = d.all(What::X.of(space.id), &coordinates(&vars));
+        let f = d.func(id, &vars, x);
         d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.output(&f, id);
     }
@@ -51,14 +128,18 @@ impl Skeleton {
     fn vector_at(&self, mask: What, space: SpaceId, at: &[Expr]) -> Option<Expr> {
         self.spaces.iter().find(|s| s.id == space && s.skips)?;
         let mut at = at.to_vec();
-        at[0] = &at[0] / i64::from(self.target.lanes);
+        at[0] = &at[0] / i64::from(grain(&self.target));
         Some(is_set(mask.of(space), &at))
     }
 }
 
 /// True where an entry of a vector of bytes is not 0.
 fn is_set(id: VectorId, at: &[Expr]) -> Expr {
-    Expr::call(id.to_string(), ScalarType::U8, at.to_vec(), 0).ne_(Expr::int(ScalarType::U8, 0))
+    Expr::call(id.to_string(), ScalarType::U8, at.to_vec(), 0).ne_(byte(0))
+}
+
+fn byte(value: i64) -> Expr {
+    Expr::int(ScalarType::U8, value)
 }
 
 /// Tells whether vectors of a space can be skipped: those of a grid of two or more dims with an Exclude that stands alone. No graph's vertices lie in it, and
@@ -74,100 +155,103 @@ pub fn can_skip(energy: &Energy, space: SpaceId) -> bool {
         && reads.all(|a| energy.space_of(a.source) == space)
 }
 
-/// `live` of `free`, over `extents`.
-pub fn live_vectors(free: &[u8], extents: &[i32], lanes: i32) -> Vec<u8> {
-    vectors_within(free, extents, lanes, 0)
-}
-
-/// `near` of `free`, over `extents`, for a reach per dim.
-pub fn near_vectors(free: &[u8], extents: &[i32], reach: &[u32], lanes: i32) -> Vec<u8> {
-    let mut near = vectors_within(free, extents, lanes, 2 * reach[0] as usize);
-    let vectors = vector_extents(extents, lanes);
-    let mut stride = 1;
-    for (d, &n) in vectors.iter().enumerate() {
-        let slab = stride * n.max(1) as usize;
-        if d > 0 {
-            near = near.chunks(slab).flat_map(|slab| dilate(slab, stride, 2 * reach[d])).collect();
-        }
-        stride = slab;
-    }
-    near
-}
-
-/// Per vector, whether it or what is at most `beyond` before or behind it in its row holds a free element.
-fn vectors_within(free: &[u8], extents: &[i32], lanes: i32, beyond: usize) -> Vec<u8> {
-    let row = extents.first().map_or(1, |&n| n.max(1) as usize);
-    let lanes = lanes as usize;
-    let mut vectors = Vec::with_capacity(free.len().div_ceil(lanes));
-    // How many elements of the row are free in front of each, and in all.
-    let mut before = vec![0u32; row + 1];
-    for row in free.chunks(row) {
-        for (i, &f) in row.iter().enumerate() {
-            before[i + 1] = before[i] + u32::from(f != 0);
-        }
-        vectors.extend((0..row.len()).step_by(lanes).map(|start| {
-            let (from, to) = (start.saturating_sub(beyond), (start + lanes + beyond).min(row.len()));
-            u8::from(before[to] > before[from])
-        }));
-    }
-    vectors
-}
-
-/// 1 within `reach` rows, of `stride` elements each, of what is not 0.
-fn dilate(slab: &[u8], stride: usize, reach: u32) -> Vec<u8> {
-    let mut out = slab.to_vec();
-    let mut pass = |rows: &mut dyn Iterator<Item = usize>| {
-        // Rows that are left to set, per column.
-        let mut left = vec![0; stride];
-        for at in rows {
-            for (i, left) in left.iter_mut().enumerate() {
-                *left = if slab[at + i] != 0 { reach + 1 } else { left.saturating_sub(1) };
-                out[at + i] |= (*left > 0) as u8;
-            }
-        }
-    };
-    pass(&mut (0..slab.len()).step_by(stride));
-    pass(&mut (0..slab.len()).step_by(stride).rev());
-    out
-}
-
-/// Extents of a mask of vectors for those of the space.
-pub fn vector_extents(extents: &[i32], lanes: i32) -> Vec<i32> {
+/// Extents of a mask of vectors of so many elements for those of the space.
+pub fn vector_extents(extents: &[i32], grain: i32) -> Vec<i32> {
     let mut vectors = extents.to_vec();
-    vectors[0] = (vectors[0] + lanes - 1) / lanes;
+    vectors[0] = (vectors[0] + grain - 1) / grain;
     vectors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::data::ProblemData;
+    use crate::problem::options::CompileOptions;
+    use crate::solver::{Problem, Solver};
+    use crate::{ArrayData, NamedArray};
+    use sumsq_codegen::Level;
 
-    #[test]
-    fn a_vector_with_one_free_element_is_live() {
-        let mut free = vec![0u8; 2 * 20];
-        (free[3], free[20 + 19]) = (1, 1);
-        assert_eq!(live_vectors(&free, &[20, 2], 16), [1, 0, 0, 1]);
-        assert_eq!(vector_extents(&[20, 2], 16), [2, 2]);
+    /// Residuals that reach 3 elements along dim 0 and 1 along dim 1.
+    const IMAGE: &str = "local W, H = Dim('W', 0), Dim('H', 1)
+        local X, M = Unknown('X', float, {W,H}, 0), Array('M', float, {W,H}, 1)
+        Exclude(eq(M(0,0), 0))
+        Energy(X(0,0) - X(3,0), X(0,0) - X(0,-1))";
+
+    /// Residuals that reach 1, 0 and 2 elements.
+    const VOLUME: &str = "local W, H, D = Dim('W', 0), Dim('H', 1), Dim('D', 2)
+        local X, M = Unknown('X', float2, {W,H,D}, 0), Array('M', float, {W,H,D}, 1)
+        Exclude(eq(M(0,0,0), 0))
+        Energy(X(0,0,0) - X(1,0,0), X(0,0,0) - X(0,0,2))";
+
+    fn numbers<'a>(energy: &Energy, extents: &[usize], free: &[bool]) -> ProblemData<'a> {
+        let shape: Vec<usize> = extents.iter().rev().copied().collect();
+        let channels = usize::from(energy.unknowns[0].channels);
+        let of_x = if channels > 1 { [&shape[..], &[channels]].concat() } else { shape.clone() };
+        let array = |name: &str, shape: Vec<usize>, values| NamedArray {
+            name: name.to_string(),
+            shape,
+            data: ArrayData::F64(values),
+        };
+        let mask = free.iter().map(|&f| f64::from(u8::from(f))).collect();
+        let arrays = [array("X", of_x, vec![0.5; channels * free.len()]), array("M", shape, mask)];
+        ProblemData::bind(energy, &arrays).unwrap().into_owned()
     }
 
-    #[test]
-    fn what_is_near_is_what_a_box_around_a_free_element_holds() {
-        let (extents, reach) = ([37, 9, 6], [3, 1, 2]);
-        let mut free = vec![0u8; extents.iter().product::<i32>() as usize];
-        let place = |i: usize| [i % 37, i / 37 % 9, i / (37 * 9)];
-        for (step, from) in [(331, 40), (1000, 7)] {
-            free.iter_mut().skip(from).step_by(step).for_each(|f| *f = 1);
-        }
-        let set: Vec<[usize; 3]> = (0..free.len()).filter(|&i| free[i] != 0).map(place).collect();
-        let is_near = |at: [usize; 3]| {
-            set.iter().any(|f| (0..3).all(|d| f[d].abs_diff(at[d]) <= 2 * reach[d] as usize))
+    /// Per vector, whether a free element is at most `around` elements, per dim, from one of its own.
+    fn marks(free: &[bool], extents: &[usize], around: &[usize], grain: usize) -> Vec<u8> {
+        let place = |i: usize| {
+            let mut rest = i;
+            extents.iter().map(move |n| (rest % n, rest /= n).0).collect::<Vec<usize>>()
         };
-        let near: Vec<u8> = (0..free.len()).map(|i| is_near(place(i)) as u8).collect();
-        assert!(near.contains(&0) && near.contains(&1));
-        for lanes in [4, 16] {
-            let vectors = near_vectors(&free, &extents, &reach, lanes);
-            assert_eq!(vectors, live_vectors(&near, &extents, lanes));
-            assert!(vectors.contains(&0) && vectors != live_vectors(&free, &extents, lanes));
+        let set: Vec<Vec<usize>> = (0..free.len()).filter(|&i| free[i]).map(place).collect();
+        let row = extents[0].div_ceil(grain);
+        let mut marks = vec![0; row * (free.len() / extents[0])];
+        for i in 0..free.len() {
+            let at = place(i);
+            let is_near = |f: &Vec<usize>| (0..at.len()).all(|d| f[d].abs_diff(at[d]) <= around[d]);
+            marks[i / extents[0] * row + at[0] / grain] |= u8::from(set.iter().any(is_near));
+        }
+        marks
+    }
+
+    fn held(problem: &Problem, what: What) -> Vec<u8> {
+        problem.plan.buffer(what.of(SpaceId(0))).expect("vectors are skipped").to_vec()
+    }
+
+    /// As they are after every change of the mask, on vectors of several lengths; nothing but the free elements and the sizes decides.
+    #[test]
+    fn marks_are_those_of_boxes_around_free_elements() {
+        let cases: [(&str, &[usize], &[usize]); 3] =
+            [(IMAGE, &[150, 11], &[6, 2]), (IMAGE, &[5, 3], &[6, 2]), (VOLUME, &[67, 4, 13], &[2, 0, 4])];
+        for (text, extents, around) in cases {
+            let n: usize = extents.iter().product();
+            // In the middle, at both ends, everywhere, nowhere.
+            let shapes: [&dyn Fn(usize) -> bool; 5] =
+                [&|i| i == n / 2, &|i| i == 0 || i + 1 == n, &|i| i % 331 == 40, &|_| true, &|_| false];
+            let masks = shapes.map(|shape| (0..n).map(shape).collect::<Vec<bool>>());
+            for target in [Level::X86V2, Level::Native] {
+                let energy = Energy::from_text("masks.t", text).unwrap();
+                let options = CompileOptions { target, threads: Some(2), ..CompileOptions::default() };
+                let solver = Solver::compile(energy.clone(), &options).unwrap();
+                let mut problem = solver.plan(&numbers(&energy, extents, &masks[0])).unwrap();
+                let lanes = grain(&problem.plan.k.target) as usize;
+                let none = vec![0; extents.len()];
+                for free in &masks {
+                    let data = numbers(&energy, extents, free);
+                    problem.set_arrays(&data).unwrap();
+                    assert_eq!(held(&problem, What::Live), marks(free, extents, &none, lanes));
+                    assert_eq!(held(&problem, What::Near), marks(free, extents, around, lanes));
+                    let count = free.iter().filter(|f| **f).count();
+                    assert_eq!(problem.plan.free_count(SpaceId(0)).unwrap(), Some(count));
+                }
+                problem.plan.free_everything().unwrap();
+                assert!(held(&problem, What::Live).iter().all(|&b| b == 1), "nothing is excluded");
+                problem.plan.evaluate_masks().unwrap();
+                assert!(
+                    held(&problem, What::Near).iter().all(|&b| b == 0),
+                    "the last mask has no free element"
+                );
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::matrix_free::domain::mask;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::Size;
 use crate::matrix_free::schedule::cpu::strip_height;
+use crate::matrix_free::schedule::grain;
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
@@ -64,7 +65,7 @@ impl<'a> Sizes<'a> {
                 let scalars = coarsest.iter().product::<usize>() * component_count(&self.k.energy, s);
                 coarsest.iter().copied().chain([scalars]).map(|n| n as i32).collect()
             }
-            Extents::Vectors(s) => mask::vector_extents(&space(s), self.k.target.lanes),
+            Extents::Vectors(s) => mask::vector_extents(&space(s), grain(&self.k.target)),
             Extents::Edges(g) => vec![self.data.graphs()[g.index()].edges as i32],
             Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
             Extents::Rows(g, v) => vec![lists(g, v).rows() as i32],

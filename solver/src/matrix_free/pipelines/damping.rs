@@ -303,7 +303,6 @@ fn start(d: &mut Draft, m: M, space: &Space, [dr, minv]: [&Func; 2]) -> Func {
         StartScalar::GradientMax => (Op::Max, maximum.clone()),
         StartScalar::ScaledGradient => (Op::Max, f64(scaled.clone())),
         StartScalar::Unconstrained => (Op::Add, sum(loose.clone().collect())),
-        StartScalar::Free => (Op::Add, count(system.free.clone()) * c as f64),
     };
     let f = d.reduce(&format!("start{}", space.id.0), &points, StartScalar::ALL.map(term).to_vec());
     d.skip_unless(&f, k.live_at(space.id, at));

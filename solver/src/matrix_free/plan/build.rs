@@ -21,8 +21,6 @@ use sumsq_energy::model::SpaceId;
 pub(super) struct Held {
     pub buffer: BufferId,
     pub initial: Initial,
-    /// Vectors that hold the same numbers when it is copied from outside.
-    pub copies: Vec<VectorId>,
 }
 
 /// A plan in the making.
@@ -92,7 +90,7 @@ impl Builder {
         let spec = spec.channels(of.channels).layout(of.layout).halo(&of.halo);
         let buffer = Buffer::new(spec).map_err(|e| SolveError::of_buffer(&id.to_string(), e))?;
         let buffer = self.table.add(id.to_string(), buffer, true);
-        self.vectors.insert(id, Held { buffer, initial: of.initial, copies: of.copies.clone() });
+        self.vectors.insert(id, Held { buffer, initial: of.initial });
         Ok(())
     }
 

@@ -11,7 +11,6 @@ mod transfer;
 mod upload;
 
 use crate::error::SolveError;
-use crate::matrix_free::domain::mask;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::{Number, Param};
@@ -161,31 +160,21 @@ impl Plan {
         Ok(())
     }
 
-    fn match_trials(&self) -> Result<(), SolveError> {
-        self.k.spaces.iter().try_for_each(|s| self.match_copies(What::X.of(s.id)))
-    }
-
-    /// Copies an essential vector to those that hold the same numbers.
-    fn match_copies(&self, id: VectorId) -> Result<(), SolveError> {
-        let from = self.essential(id);
-        for &copy in &self.vectors[&id].copies {
-            let Some(to) = self.buffer(copy) else { continue };
-            to.copy_domain(from, &self.pool).map_err(not_copied(copy))?;
-        }
-        Ok(())
-    }
-
     /// Evaluates what is excluded.
     pub(crate) fn evaluate_masks(&mut self) -> Result<(), SolveError> {
-        self.reset(Initial::OnesPerBinding, |_| true);
-        self.run(Phase::Mask)?;
-        self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
+        let k = self.k.clone();
+        // The pipeline writes the others, whole.
+        let is_unmasked =
+            |id: VectorId| !k.energy.excludes.iter().any(|(space, _)| id.over == Over::Space(*space));
+        self.reset(Initial::OnesPerBinding, is_unmasked);
+        self.start(Phase::Mask)?;
+        self.mark_near()
     }
 
     /// Lets nothing be excluded, until masks are evaluated again.
     pub(crate) fn free_everything(&mut self) -> Result<(), SolveError> {
         self.reset(Initial::OnesPerBinding, |_| true);
-        self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
+        self.mark_near()
     }
 
     /// Gives vectors their first values again.
@@ -200,18 +189,23 @@ impl Plan {
     }
 
     /// Marks the vectors that hold free elements or are near one. No others are written: there the vectors and M^-1 become 0 here, and stay so.
-    fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
-        let Some(free) = self.buffer(What::Free.of(space)) else { return Ok(()) };
-        self.reset(Initial::ZerosPerMask, |id| id.over == Over::Space(space));
-        if !self.k.space_of_unknowns(space).skips {
-            return Ok(());
-        }
-        self.match_copies(What::X.of(space))?;
-        let (extents, reach, lanes) =
-            (&free.spec().extents, &self.k.reaches[space.index()], self.k.target.lanes);
-        let free = free.to_vec::<u8>();
-        self.copy_if_held(What::Live.of(space), &mask::live_vectors(&free, extents, lanes))?;
-        self.copy_if_held(What::Near.of(space), &mask::near_vectors(&free, extents, reach, lanes))
+    fn mark_near(&mut self) -> Result<(), SolveError> {
+        self.reset(Initial::ZerosPerMask, |_| true);
+        self.start(Phase::Near)
+    }
+
+    /// 1 per free element of a space, 0 per excluded one; `None` where nothing masks it.
+    pub(crate) fn free(&self, space: SpaceId) -> Result<Option<Vec<u8>>, SolveError> {
+        let Some(free) = self.buffer(What::Free.of(space)) else { return Ok(None) };
+        free.sync_host()?;
+        Ok(Some(free.to_vec()))
+    }
+
+    /// The number of free elements of a space; `None` where it excludes none.
+    pub(crate) fn free_count(&self, space: SpaceId) -> Result<Option<usize>, SolveError> {
+        let Some(count) = self.buffer(What::FreeCount.of(space)) else { return Ok(None) };
+        count.sync_host()?;
+        Ok(count.get::<f64>(&[], 0).map(|n| n as usize))
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
@@ -226,8 +220,8 @@ impl Plan {
         self.download(What::Lower, |_| 0, &mut bounds.lower)?;
         self.download(What::Upper, |_| 0, &mut bounds.upper)?;
         bounds.check(energy, data)?;
-        let free = |s: &Space| self.buffer(What::Free.of(s.id)).map(Buffer::to_vec::<u8>);
-        let free: Vec<(SpaceId, Option<Vec<u8>>)> = self.k.spaces.iter().map(|s| (s.id, free(s))).collect();
+        let free = |s: &Space| Ok((s.id, self.free(s.id)?));
+        let free = self.k.spaces.iter().map(free).collect::<Result<Vec<_>, SolveError>>()?;
         let is_free = |u: usize, element: usize| {
             let own = free.iter().find(|(s, _)| *s == energy.unknowns[u].space);
             own.and_then(|(_, free)| free.as_ref()).is_none_or(|free| free[element] != 0)
@@ -237,7 +231,7 @@ impl Plan {
         let warnings = bounds.project(energy, &mut x, is_free);
         if !warnings.is_empty() {
             self.upload(What::X, |_| 0, &x)?;
-            self.match_trials()?;
+            self.start(Phase::Matched)?;
         }
         Ok(warnings)
     }
@@ -302,16 +296,14 @@ impl Plan {
         buffer.generate(&self.pool, value).map_err(not_copied(id))
     }
 
-    /// Sets a vector that some pipelines use; nothing where none does.
-    fn copy_if_held(&self, id: VectorId, values: &[u8]) -> Result<(), SolveError> {
-        let Some(buffer) = self.buffer(id) else { return Ok(()) };
-        buffer.copy_from(values).map_err(not_copied(id))
-    }
-
-    /// Sets which elements of a space with unknowns are free.
-    pub(crate) fn set_free(&self, space: SpaceId, free: &[u8]) -> Result<(), SolveError> {
-        self.copy_if_held(What::Free.of(space), free)?;
-        self.update_live(space)
+    /// Sets which elements of every space are free.
+    pub(crate) fn set_free(&mut self, free: &[Vec<bool>]) -> Result<(), SolveError> {
+        for s in &self.k.spaces {
+            let bytes: Vec<u8> = free[s.id.index()].iter().map(|&f| f as u8).collect();
+            let id = What::Free.of(s.id);
+            self.buffer(id).map_or(Ok(()), |b| b.copy_from(&bytes).map_err(not_copied(id)))?;
+        }
+        self.mark_near()
     }
 
     /// Sets a tuple of scalars; those that are not given become 0.
@@ -333,7 +325,7 @@ impl Plan {
         self.download(What::X, |_| 0, &mut x)?;
         if let Some(to) = to {
             self.upload(What::X, |_| 0, &to)?;
-            self.match_trials()?;
+            self.start(Phase::Matched)?;
         }
         Ok(x)
     }

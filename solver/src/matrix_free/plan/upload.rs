@@ -23,7 +23,7 @@ impl Plan {
             self.copy_numbers(self.essential(What::X.of(field.space)), first, numbers, &from, field)?;
             self.release(numbers)?;
         }
-        self.match_trials()?;
+        self.start(Phase::Matched)?;
         let k = self.k.clone();
         let arrays = (0..).map(ArrayId).zip(&k.energy.arrays);
         let views: Vec<ArrayId> = arrays.filter(|(_, a)| a.view_of.is_some()).map(|(id, _)| id).collect();

@@ -11,6 +11,11 @@ pub use nest::{Kind, Nest, Ring, Strip};
 
 use sumsq_codegen::{Name, Schedule, Target};
 
+/// Elements along dim 0 that a byte of a mask of vectors stands for: the least that a nest skips, a SIMD vector or a warp.
+pub fn grain(target: &Target) -> i32 {
+    target.lanes
+}
+
 /// A schedule in the making, for the machine that a target is.
 pub enum Scheduler {
     /// A CPU.
