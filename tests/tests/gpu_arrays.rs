@@ -550,3 +550,53 @@ fn a_vertex_in_thousands_of_hyperedges_is_summed_by_a_tree() {
     let far = one.iter().zip(solved(Backend::Cpu, "0")).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(far < 1e-9, "{far}");
 }
+
+/// g and the blocks of three elements, one of them in nearly all hyperedges: fewer instructions of the kernel that adds up rows than there are more
+/// rows, since each of its threads adds up 64 times 64 hyperedges at once. The same bits whatever order threads have, and the processor's values.
+#[test]
+fn the_gradient_of_a_long_vertex_is_summed_by_a_tree() {
+    let machine = Machine::new();
+    const TEXT: &str = r#"
+        local H, N = Dim("H", 0), Dim("N", 1)
+        local X = Unknown("X", opt_float, {H}, 0)
+        local A = Array("A", opt_float, {N}, 1)
+        local G = Graph("G", 2, "hub", {H}, 3, "leaf", {N}, 4)
+        Residual{name="edge", sin(X(G.hub)) * A(G.leaf) - 0.5}
+    "#;
+    let gradient = |backend, edges: usize, order: &str| {
+        machine.control.set("ORDER", order);
+        let arrays = [
+            doubles("X", &[3], vec![0.3, 0.6, 0.9]),
+            doubles("A", &[edges], (0..edges).map(|i| (i * 37 % 101) as f64 / 101.0).collect()),
+            // The others have one row, and a fortieth of all.
+            indices(
+                "G.hub",
+                1,
+                (0..edges).map(|i| if i < 7 { 0 } else { 1 + i64::from(i % 40 == 0) }).collect(),
+            ),
+            indices("G.leaf", 1, (0..edges as i64).collect()),
+        ];
+        let (energy, data) = bind(TEXT, &arrays);
+        let options = CompileOptions {
+            precision: Precision::F64,
+            backend,
+            threads: Some(1),
+            ..CompileOptions::default()
+        };
+        let mut problem = Solver::compile(energy, &options).unwrap().plan(&data).unwrap();
+        machine.control.reset_counters();
+        let gradient = problem.evaluate(&data).unwrap().gradient.concat();
+        machine.control.set("ORDER", "0");
+        // Behind the sums of rows, and those of them.
+        (gradient, machine.control.kernel_counters("k_gradient_2").instructions)
+    };
+    let (few, many) = (6_400, 100_000);
+    let [(one, work), (other, _)] = ["0", "5"].map(|order| gradient(Backend::Cuda, many, order));
+    assert!(one.iter().zip(&other).all(|(a, b)| a.to_bits() == b.to_bits()));
+    let (expected, _) = gradient(Backend::Cpu, many, "0");
+    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-11 * b.abs();
+    assert!(one.iter().zip(&expected).all(near), "{one:?} and {expected:?}");
+    let (_, less) = gradient(Backend::Cuda, few, "0");
+    let rows = ((many - few) / 64) as u64;
+    assert!(less > 0 && work - less < rows, "{} instructions for {rows} rows more", work - less);
+}

@@ -325,7 +325,7 @@ impl Skeleton {
         for (g, graph) in (0..).map(GraphId).zip(&energy.graphs) {
             sizes.extend([Size::Edges(g), Size::Strip(Domain::Graph(g))]);
             let vertices = 0..graph.vertices.len() as u16;
-            sizes.extend(vertices.flat_map(|v| [Size::Rows(g, v), Size::Entries(g, v)]));
+            sizes.extend(vertices.flat_map(|v| [Size::Rows(g, v), Size::Summed(g, v), Size::Entries(g, v)]));
         }
         use Number::*;
         let own = (0..).map(ParamId).zip(&energy.params);

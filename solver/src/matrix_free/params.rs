@@ -21,6 +21,8 @@ pub enum Size {
     Edges(GraphId),
     /// Rows of a vertex, padding included.
     Rows(GraphId, u16),
+    /// Those of them that are summed on their own: in whole blocks, at least one.
+    Summed(GraphId, u16),
     /// Entries of the rows of a vertex.
     Entries(GraphId, u16),
     /// Not 0 where vectors had better bypass the cache.
@@ -75,6 +77,7 @@ impl fmt::Display for Size {
             Size::LevelStrip(s, level) => write!(f, "strip.s{}@{level}", s.0),
             Size::Edges(g) => write!(f, "edges{}", g.0),
             Size::Rows(g, v) => write!(f, "r{}s{v}.rows", g.0),
+            Size::Summed(g, v) => write!(f, "r{}s{v}.summed", g.0),
             Size::Entries(g, v) => write!(f, "r{}s{v}.entries", g.0),
             Size::Streaming => f.write_str("streaming"),
         }

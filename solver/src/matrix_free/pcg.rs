@@ -16,7 +16,7 @@
 
 use crate::matrix_free::choices::Value;
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
-use crate::matrix_free::pipelines::gather::{Parts, by_element, gather, parts, tree};
+use crate::matrix_free::pipelines::gather::{Parts, Sums, by_element, gather, parts, tree};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::preconditioner::{At, M, diagonal};
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar, StartProduct, StartScalar};
@@ -26,7 +26,7 @@ use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, Span, When, packe
 use crate::matrix_free::stages::{Stage, Step, own};
 use crate::matrix_free::stop::{self, Progress, is_finite, number};
 use crate::matrix_free::vectors::{Over, Role, VectorId, What};
-use sumsq_codegen::{Expr, Func, Name, ScalarType};
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
@@ -408,7 +408,8 @@ fn update(d: &mut Draft, m: M, space: &Space, direction: Direction) -> (Func, Fu
         false => add_totals(apply(d, space, &at, direction), &sums),
     };
     let rest = Space { slots: row_sums(space).to_vec(), ..space.clone() };
-    let parts: Vec<Name> = rest.slots.iter().map(|&of| What::Part.of(of).to_string().into()).collect();
+    let parts: Vec<Sums> =
+        rest.slots.iter().map(|&of| Sums::of_rows(What::Part.of(of).to_string())).collect();
     let q = gather(d, &format!("qb{}", space.id.0), &rest, &vars, start, &parts);
     let alpha = k.scalar(AlphaScalar::Alpha).cast(k.linear);
     let ok = k.scalar(AlphaScalar::Positive).ne_(number(0.0));

@@ -70,11 +70,16 @@ impl<'a> Sizes<'a> {
             Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
             Extents::Rows(g, v) => vec![lists(g, v).rows() as i32],
             Extents::LanesByBlocks(g, v) => {
-                vec![self.k.target.lanes, (lists(g, v).summed / self.k.target.lanes as usize).max(1) as i32]
+                vec![self.k.target.lanes, self.summed(lists(g, v)) / self.k.target.lanes]
             }
             Extents::Entries(g, v) => vec![lists(g, v).edge.len() as i32],
             Extents::RowsByElement(g, v) => vec![lists(g, v).of.len() as i32],
         }
+    }
+
+    /// Rows that are summed on their own: in whole blocks, at least one.
+    fn summed(&self, lists: &Incidence) -> i32 {
+        (lists.summed as i32).max(self.k.target.lanes)
     }
 
     /// Tells whether elements that add up their hyperedges have several rows at some vertex.
@@ -112,6 +117,7 @@ impl<'a> Sizes<'a> {
         }
         for (&(g, v), lists) in &self.incidences {
             out.push((Size::Rows(g, v), lists.rows() as i32));
+            out.push((Size::Summed(g, v), self.summed(lists)));
             out.push((Size::Entries(g, v), lists.edge.len() as i32));
         }
         out

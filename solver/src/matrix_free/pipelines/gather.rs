@@ -7,8 +7,9 @@
 //! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
 //!
 //! By choice elements add up their hyperedges in a loop of their own ([`by_element`]): nothing is stored between. Elements with several rows
-//! still have sums of these, since one loop over 100,000 incidences would hold up all others. These are the leaves of a [`tree`]: the sums of 64 consecutive rows of an element are added up by a thread each, so that of 100,000 incidences no thread adds
-//! up more than 64.
+//! still have sums of these, since one loop over 100,000 incidences would hold up all others. These are the leaves of a [`tree`]: the sums of 64
+//! consecutive rows of an element are added up by a thread each, so that of 100,000 incidences no thread adds up more than 64. So it is where
+//! all elements have sums of their rows ([`stored_sums`]), as for g, of those with several.
 
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates};
 use crate::matrix_free::params::Size;
@@ -18,7 +19,7 @@ use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::skeleton::{Skeleton, Space};
 use crate::matrix_free::vectors::What;
 use rustc_hash::FxHashMap;
-use sumsq_codegen::{Expr, Func, Name, Part, RDom, Var};
+use sumsq_codegen::{Expr, Func, Name, RDom, Var};
 use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
@@ -95,6 +96,12 @@ impl Skeleton {
         Points { rdom, coordinates, strip: Strip::Blocks }
     }
 
+    /// The block of a row that is summed on its own; of others that or the last one of such.
+    fn summed_block(&self, (graph, slot): (GraphId, u16), row: &Expr) -> Expr {
+        let lanes = i64::from(self.target.lanes);
+        (row / lanes).min(Size::Summed(graph, slot).expr() / lanes - 1)
+    }
+
     /// The element of the row at (lane, block).
     pub fn row_element(&self, (graph, slot): (GraphId, u16), at: &[Expr]) -> Vec<Expr> {
         let row = &at[1] * i64::from(self.target.lanes) + &at[0];
@@ -133,6 +140,38 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
 /// Rows of which one thread adds up the sums.
 const FAN: i64 = 64;
 
+/// Funcs that [`gather`] adds up at a slot.
+pub struct Sums {
+    /// Of every row.
+    rows: Name,
+    /// See [`tree`].
+    tree: Option<Name>,
+}
+
+impl Sums {
+    /// Those of all rows of an element.
+    pub fn of_rows(rows: impl Into<Name>) -> Sums {
+        Sums { rows: rows.into(), tree: None }
+    }
+
+    /// The Funcs to read at an element with `n` rows, each with the numbers of the rows that it adds up: so many, one in so many.
+    fn at(&self, n: &Expr) -> Vec<(&Name, Expr, i64)> {
+        let Some(tree) = &self.tree else { return vec![(&self.rows, n.clone(), 1)] };
+        let (none, several) = (Expr::from(0), n.gt(Expr::from(1)));
+        let alone = Expr::select(several.clone(), none.clone(), n.clone());
+        vec![(&self.rows, alone, 1), (tree, Expr::select(several, (n + (FAN - 1)) / FAN, none), FAN)]
+    }
+}
+
+/// Adds Func `name` of the sums over the rows of a slot, at root; where rows of an element that has several follow each other, their [`tree`], too.
+pub fn stored_sums(d: &mut Draft, name: &str, space: &Space, of: Parts) -> Sums {
+    let at = (of.graph, of.slot);
+    let rows = parts(d, name, of).at_root(d);
+    let of_several = |d: &mut Draft| tree(d, &format!("{name}_tree"), at, &rows).at_root(d).name;
+    let tree = space.by_element.then(|| of_several(d));
+    Sums { rows: rows.name, tree }
+}
+
 /// Adds Func `name` = per row of an element that has several: of the first, and of every `FAN`th behind it, the sum of `rows` from there to the
 /// next such; of others 0. Those of an element follow each other.
 pub fn tree(d: &mut Draft, name: &str, of: (GraphId, u16), rows: &Func) -> Rows {
@@ -149,8 +188,7 @@ pub fn tree(d: &mut Draft, name: &str, of: (GraphId, u16), rows: &Func) -> Rows 
     let leads = before.ge(Expr::from(0)).and((&before % FAN).eq_(Expr::from(0)));
     let rdom = RDom::new([("i", Expr::from(0), Expr::select(leads, behind, Expr::from(0)))]);
     let other = &row + &rdom.var(0);
-    let last = Expr::part(name, Part::Extent(1)) - 1;
-    let other = [&other % lanes, (&other / lanes).min(last)];
+    let other = [&other % lanes, k.summed_block(of, &other)];
     let sum = d.p.func(Func::sum(format!("{name}_sum"), &vars, rdom, all(rows, &other)));
     let part = d.p.func(Func::new(name, &vars, all(&sum, &at)));
     Rows { part, sum, own: None }
@@ -239,7 +277,7 @@ pub fn by_element(
     all
 }
 
-/// Sums of what hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex
+/// Sums of what hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `sums` over all rows, of every graph vertex
 /// that points into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain the count of rows is 0.
 /// Inlined if no graph reads the space.
 pub fn gather(
@@ -248,24 +286,26 @@ pub fn gather(
     space: &Space,
     vars: &[Var],
     start: Vec<Expr>,
-    parts: &[Name],
+    sums: &[Sums],
 ) -> Func {
     let (k, at) = (d.k, coordinates(vars));
     let (lanes, ty) = (i64::from(k.target.lanes), d.ty());
     let mut f = Func::new(name, vars, start);
-    for (&(graph, slot), part) in space.slots.iter().zip(parts) {
+    for (&(graph, slot), sums) in space.slots.iter().zip(sums) {
         let [first, number, of] = [What::FirstRow, What::RowCount, What::RowOf];
         let [first, number, of] = [first, number, of].map(|what| d.input(what.of((graph, slot))));
         for (i, place) in k.places(graph, slot).enumerate() {
             let vertex = k.vertex_at(graph, place, &at);
-            let n = number.at(&vertex, 0);
-            let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), n)]);
-            let row = of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);
-            let row = [&row % lanes, &row / lanes];
-            let n = f.values.len();
-            let part = |c| Expr::call(part.clone(), ty, row.to_vec(), i * n + c);
-            let values = (0..n).map(|c| f.at(&at, c) + part(c)).collect();
-            f = f.update(at.clone(), values, rdom);
+            for (sum, number, apart) in sums.at(&number.at(&vertex, 0)) {
+                let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), number)]);
+                let row = of.at(&[first.at(&vertex, 0) + rdom.var(0) * apart], 0);
+                let block = if apart > 1 { k.summed_block((graph, slot), &row) } else { &row / lanes };
+                let row = [&row % lanes, block];
+                let n = f.values.len();
+                let part = |c| Expr::call(sum.clone(), ty, row.to_vec(), i * n + c);
+                let values = (0..n).map(|c| f.at(&at, c) + part(c)).collect();
+                f = f.update(at.clone(), values, rdom);
+            }
         }
     }
     d.p.func(f)

@@ -5,7 +5,7 @@
 //! order. Meaningless at excluded elements.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
-use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
+use crate::matrix_free::pipelines::gather::{Parts, gather, stored_sums};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
@@ -56,7 +56,7 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
         let roots: Vec<ExprId> =
             k.places(graph, slot).flat_map(|slot| roots(Site::Slot(graph, slot))).collect();
         let of = Parts { graph, slot, contributions: &roots, direction: &no_direction };
-        partials.push(parts(d, &format!("{id}_g{}s{slot}", graph.0), of).at_root(d).name);
+        partials.push(stored_sums(d, &format!("{id}_g{}s{slot}", graph.0), space, of));
     }
     let vars = vars(space.dims);
     let at = coordinates(&vars);

@@ -5,7 +5,7 @@
 //! and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
 
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
-use crate::matrix_free::pipelines::gather::{Parts, channels, gather, parts};
+use crate::matrix_free::pipelines::gather::{Parts, channels, gather, stored_sums};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, packed};
 use crate::matrix_free::vectors::{Role, VectorId, What};
@@ -98,7 +98,7 @@ fn stored_blocks(d: &mut Draft, space: &Space) {
         let contributions = k.contributions(Kind::StoredBlocks, graph, slot);
         if !contributions.is_empty() {
             let of = Parts { graph, slot, contributions: &contributions, direction: &no_direction };
-            sums.push(parts(d, &format!("{id}_g{}s{slot}", graph.0), of).at_root(d).name);
+            sums.push(stored_sums(d, &format!("{id}_g{}s{slot}", graph.0), space, of));
             slots.slots.push((graph, slot));
         }
     }
