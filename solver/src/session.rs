@@ -292,6 +292,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             grids: problem.hierarchies(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
+            repeatable: !problem.plan.k.spaces.iter().any(|s| s.scatters),
             why_cpu: problem.base.why_cpu.clone(),
             lent: problem.plan.lent(),
             waits: problem.plan.waits() - self.waited,

@@ -122,6 +122,7 @@ pub fn solve_with(
         grids: vec![],
         device: "the assembled Jacobian".to_string(),
         backend: "cpu",
+        repeatable: true,
         why_cpu: None,
         lent: Lent::default(),
         waits: 0,

@@ -92,6 +92,7 @@ impl Skeleton {
             (What::Largest, _) => (f64, components()),
             (What::Clamps, _) => (f64, 2 * components()),
             (What::LinearX | What::P | What::PNew | What::Q | What::Damp, _) => (linear, components()),
+            (What::Scattered, _) => (linear, components()),
             (What::Free | What::Live | What::Near, _) => (ScalarType::U8, 1),
             (What::GradientAndBlocks, _) => {
                 let vectors = if self.energy.bends() { 2 } else { 1 };

@@ -177,6 +177,11 @@ impl Draft<'_> {
         self.nest(f, Kind::Rows);
     }
 
+    /// Computes a Func whose updates add up what these variables count, one each, in any order.
+    pub fn scatter(&mut self, f: &Func, over: Vec<Name>) {
+        self.nest(f, Kind::Scatter(over));
+    }
+
     /// Computes an output vector by vector inside of the nest of `reader`, and stores it there.
     pub fn store_in(&mut self, reader: &Func, f: &Func) {
         self.nest(f, Kind::StoredIn(reader.name.clone()));

@@ -107,7 +107,8 @@ impl Skeleton {
         };
         let choices = choices::store(&facts, &mut spaces, choices, wanted.given)?;
         for (&(graph, vertex), channels) in &mut beside {
-            if choices.is(Of::Entries(graph, vertex), Value::Indirect) {
+            let scattered = spaces.iter().any(|s| s.scatters && s.slots.contains(&(graph, vertex)));
+            if scattered || choices.is(Of::Entries(graph, vertex), Value::Indirect) {
                 channels.clear();
             }
         }
@@ -145,6 +146,7 @@ fn bare_space(
         direction: Value::Root,
         rolls_products: false,
         by_element: false,
+        scatters: false,
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),

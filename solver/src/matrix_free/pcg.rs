@@ -7,7 +7,7 @@
 //! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. p is a sweep of its own before A,
 //! or, by choice, computed inside the reduction of A, in a ring of rows or a tile, or wherever it is read, and stored to memory once; and in
 //! rings or tiles so are the products J p that are stored. The partial sums over hyperedges with their share of pq come before A, or, by
-//! choice, A adds hyperedges up element by element. q is recomputed in B from p and the partial sums, or, by choice, stored by A.
+//! choice, A adds hyperedges up element by element, or these add up themselves before A. q is recomputed in B from p and the partial sums, or, by choice, stored by A.
 //!
 //! Where M has stages of PCG iterations they run behind B, which leaves r.M^-1 r, |r|^2 and the decision to a reduction behind them.
 //!
@@ -18,6 +18,7 @@ use crate::matrix_free::choices::Value;
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
 use crate::matrix_free::pipelines::gather::{Parts, Sums, by_element, gather, parts, tree};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
+use crate::matrix_free::pipelines::scatter::scatter;
 use crate::matrix_free::preconditioner::{At, M, diagonal};
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::schedule::reduce::Op;
@@ -106,7 +107,7 @@ impl Skeleton {
 
 /// The vertices whose rows are summed before sweep A, with their share of p.q.
 fn row_sums(space: &Space) -> &[(GraphId, u16)] {
-    if space.by_element { &[] } else { &space.slots }
+    if space.by_element || space.scatters { &[] } else { &space.slots }
 }
 
 /// Adds a Func that is M^-1 r + beta p_old.
@@ -262,12 +263,16 @@ fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
     }
     let start = add_totals(apply(d, space, &at, direction), &sums);
     let mut inside = vec![];
-    let values = match space.by_element {
-        true => {
+    let values = match space {
+        Space { scatters: true, .. } => {
+            let edges = d.input(What::Scattered.of(space.id));
+            start.into_iter().enumerate().map(|(c, sum)| sum + edges.at(&at, c)).collect()
+        }
+        Space { by_element: true, .. } => {
             inside = by_element(d, &format!("qs{}", space.id.0), space, &vars, start, direction);
             all(&inside[0], &at)
         }
-        false => start,
+        _ => start,
     };
     let q = d.func(What::Q.of(space.id), &vars, values);
     if space.stores_q {
@@ -303,12 +308,18 @@ fn total(i: usize) -> VectorId {
 
 /// The partial sums of J^T J p over the rows of every graph vertex, for each place that is reached from there, and their share of p.q:
 /// outputs `Part`, `PartProduct`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN. Where sweep A has the
-/// elements' sums, outputs `Part` of the rows of those that have several.
+/// elements' sums, outputs `Part` of the rows of those that have several; where hyperedges add up themselves, `Scattered`.
 pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_parts", Role::Linear);
     declare(&mut d, &[What::PNew]);
     let direction = k.direction_in(What::PNew);
-    let slots = k.spaces.iter().flat_map(|space| space.slots.iter().map(move |&slot| (space, slot)));
+    for space in k.spaces.iter().filter(|s| s.scatters) {
+        let (id, roots) = (What::Scattered.of(space.id), |site| k.routines.roots(Kind::JtJp, site).to_vec());
+        let f = scatter(&mut d, &id.to_string(), space, (space.components, &roots), &direction);
+        d.output(&f, id);
+    }
+    let gathered = k.spaces.iter().filter(|s| !s.scatters);
+    let slots = gathered.flat_map(|space| space.slots.iter().map(move |&slot| (space, slot)));
     for (space, (graph, slot)) in slots {
         let contributions = k.contributions(Kind::JtJp, graph, slot);
         let of = Parts { graph, slot, contributions: &contributions, direction: &direction };
@@ -340,7 +351,8 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
         d.output(&pq, share);
         rows.within(&mut d, &pq);
     }
-    let span = if k.spaces.iter().any(|s| !row_sums(s).is_empty()) { Span::Once } else { Span::SeveralRows };
+    let always = k.spaces.iter().any(|s| s.scatters || !row_sums(s).is_empty());
+    let span = if always { Span::Once } else { Span::SeveralRows };
     d.finish().into_iter().map(|pipeline| Scheduled { span, ..pipeline }).collect()
 }
 

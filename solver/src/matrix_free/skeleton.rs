@@ -74,6 +74,8 @@ pub struct Space {
     pub rolls_products: bool,
     /// By choice: sweep A adds up the hyperedges of every element itself, but for those of elements with several rows, and stores q.
     pub by_element: bool,
+    /// By choice: hyperedges add up what they have for their vertices, in any order: of g and the blocks, and of J^T J p before sweep A, which stores q.
+    pub scatters: bool,
     /// By choice: D and M^-1 are expressions of the sweeps instead of fields, see [`crate::matrix_free::preconditioner::diagonal`].
     pub inline_diagonal: bool,
     /// By choice: vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].

@@ -58,6 +58,8 @@ pub enum What {
     PNew,
     /// q = (J^T J + D) p.
     Q,
+    /// The share of all hyperedges in J^T J p, where they add it to their vertices.
+    Scattered,
     /// The stored share of the diagonal blocks of J^T J, packed.
     StoredBlocks,
 
@@ -241,6 +243,7 @@ impl fmt::Display for VectorId {
             What::P => "p",
             What::PNew => "pn",
             What::Q => "q",
+            What::Scattered => "scattered",
             What::StoredBlocks => "bd",
             What::Residual => "res",
             What::Hoisted => "h",

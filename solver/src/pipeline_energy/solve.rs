@@ -291,6 +291,7 @@ impl PipelineSolver {
             preconditioner: host.model.preconditioner(),
             device: Target::host().processor.name,
             backend: "cpu",
+            repeatable: true,
             why_cpu: None,
             lent: Lent::default(),
             waits: 0,

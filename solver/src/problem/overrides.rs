@@ -48,6 +48,8 @@ pub enum Value {
     Beside,
     /// Read through a list of places.
     Indirect,
+    /// Added up by what it is made of, in indivisible steps, in any order.
+    Atomic,
     /// Computed.
     Kept,
     /// Left out.
@@ -55,7 +57,7 @@ pub enum Value {
 }
 
 /// Every value with its word.
-const VALUES: [(Value, &str); 12] = [
+const VALUES: [(Value, &str); 13] = [
     (Value::Inline, "inline"),
     (Value::Ring, "ring"),
     (Value::Tile, "tile"),
@@ -66,6 +68,7 @@ const VALUES: [(Value, &str); 12] = [
     (Value::Wide, "wide"),
     (Value::Beside, "beside"),
     (Value::Indirect, "indirect"),
+    (Value::Atomic, "atomic"),
     (Value::Kept, "kept"),
     (Value::Skipped, "skipped"),
 ];

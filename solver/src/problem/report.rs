@@ -219,6 +219,8 @@ pub struct Report {
     pub kept: Vec<KeptValues>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
+    /// True if the same solve again gives the same bits: false where sums come in any order, by a choice.
+    pub repeatable: bool,
     /// The reason for the CPU, where that was left open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_cpu: Option<String>,
@@ -259,6 +261,7 @@ pub(crate) struct Setting {
     pub device: String,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
+    pub repeatable: bool,
     pub why_cpu: Option<String>,
     pub lent: Lent,
     pub waits: u64,
@@ -325,6 +328,7 @@ impl Report {
             grids: setting.grids,
             kept: vec![],
             backend: setting.backend,
+            repeatable: setting.repeatable,
             why_cpu: setting.why_cpu,
             device: setting.device,
             lent: setting.lent,
@@ -384,6 +388,9 @@ impl Report {
     }
 }
 
+const NOT_REPEATABLE: &str =
+    "not repeatable: hyperedges add up in any order (`parts`: atomic), so that every solve rounds otherwise";
+
 /// The table for people: one line a step, and what is true of the whole.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -412,6 +419,9 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if !self.repeatable {
+            writeln!(f, "{NOT_REPEATABLE}")?;
+        }
         if self.waits > 0 {
             writeln!(f, "the host waited {} times for the GPU", self.waits)?;
         }
@@ -527,6 +537,7 @@ mod tests {
             grids: vec![],
             kept: vec![],
             backend: "cpu",
+            repeatable: true,
             why_cpu: None,
             device: "some processor".to_string(),
             lent: Lent::default(),

@@ -176,7 +176,8 @@ pub fn store(
     costs(&mut f, of)?;
     let narrow = arrays(&mut f, of)?;
     layouts(&mut f, of, spaces, &narrow)?;
-    let read = of.beside.iter().filter(|(_, channels)| !channels.is_empty());
+    let gathered = |at| !spaces.iter().any(|s| s.scatters && s.slots.contains(at));
+    let read = of.beside.iter().filter(|(at, channels)| !channels.is_empty() && gathered(at));
     let mut read: Vec<_> = read.map(|(&at, _)| at).collect();
     read.sort();
     for (graph, vertex) in read {
@@ -213,9 +214,14 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
         };
         space.rolls_products = f.choose(Of::Products(id), &name, products)? == inside;
     }
-    // Blocks of a GPU run by the thousand: what would be stored between two of its kernels costs more than sums of their own save.
-    if of.target.gpu.is_some() && !space.slots.is_empty() {
-        space.by_element = f.choose(Of::Parts(id), &name, &[Value::Inline, Value::Root])? == Value::Inline;
+    if !space.slots.is_empty() {
+        // Blocks of a GPU run by the thousand: what would be stored between two of its kernels costs more than sums of their own save.
+        let parts: &[Value] = match of.target.gpu {
+            Some(_) => &[Value::Inline, Value::Root, Value::Atomic],
+            None => &[Value::Root],
+        };
+        let value = f.choose(Of::Parts(id), &name, parts)?;
+        (space.by_element, space.scatters) = (value == Value::Inline, value == Value::Atomic);
     }
     let diagonal: &[Value] = match computable {
         true => &two(traffic::keeps_diagonal(r, space), Value::Root, Value::Inline),
@@ -224,7 +230,7 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
     space.inline_diagonal = f.choose(Of::Diagonal(id), &name, diagonal)? == Value::Inline;
     let q: &[Value] = match () {
         // Sweep B does not have the products.
-        () if space.rolls_products || space.by_element => &[Value::Root],
+        () if space.rolls_products || space.by_element || space.scatters => &[Value::Root],
         () if energy.is_global(id) => &[Value::Inline],
         () => &two(traffic::keeps_q(energy, r, space), Value::Root, Value::Inline),
     };

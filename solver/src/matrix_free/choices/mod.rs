@@ -44,7 +44,8 @@ pub enum Of {
     Direction(SpaceId),
     /// The stored products J p over a space: a sweep of its own, or a ring of rows inside of sweep A.
     Products(SpaceId),
-    /// The sums of J^T J p over the hyperedges of an element: made by sweep A, which has the elements in its loop, or row by row before it.
+    /// The sums of J^T J p over the hyperedges of an element: made by sweep A, which has the elements in its loop, or row by row before it,
+    /// or by the hyperedges, in any order, as g and the blocks then are.
     Parts(SpaceId),
     /// q = (J^T J + D) p: stored by sweep A, or computed again in sweep B.
     Q(SpaceId),

@@ -7,6 +7,7 @@
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
 use crate::matrix_free::pipelines::gather::{Parts, gather, stored_sums};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
+use crate::matrix_free::pipelines::scatter::scatter;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::sums::{Terms, pieces};
@@ -52,7 +53,7 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     };
     let id = What::GradientAndBlocks.of(space.id);
     let mut partials = vec![];
-    for &(graph, slot) in &space.slots {
+    for &(graph, slot) in space.slots.iter().filter(|_| !space.scatters) {
         let roots: Vec<ExprId> =
             k.places(graph, slot).flat_map(|slot| roots(Site::Slot(graph, slot))).collect();
         let of = Parts { graph, slot, contributions: &roots, direction: &no_direction };
@@ -67,7 +68,11 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     for (i, site) in k.globals(space.id) {
         sums.push(totals(d, &format!("{id}_t{i}"), site, &roots(site), &no_direction).name);
     }
-    let start = add_totals(start, &sums);
+    let mut start = add_totals(start, &sums);
+    if space.scatters {
+        let edges = scatter(d, &format!("{id}_edges"), space, (start.len(), &roots), &no_direction);
+        start = start.into_iter().zip(all(&edges, &at)).map(|(own, edges)| own + edges).collect();
+    }
     let sum = gather(d, &format!("{id}_sum"), space, &vars, start, &partials);
     let mut f = Func::new(id.to_string(), &vars, all(&sum, &at));
     // A nest for each further piece.

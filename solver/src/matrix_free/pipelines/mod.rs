@@ -9,4 +9,5 @@ pub mod global;
 pub mod gradient;
 pub mod invariant;
 pub mod linearise;
+pub mod scatter;
 pub mod trial;

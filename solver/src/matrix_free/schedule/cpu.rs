@@ -64,6 +64,8 @@ impl Scheduler {
             Kind::Pairs(strip, written_out) => self.pairs(nest, *strip, *written_out),
             Kind::RowsIn(reader) => self.rows_in(nest, reader),
             Kind::Rows => self.rows(nest),
+            // No choice has it here.
+            Kind::Scatter(_) => drop(self.schedule.func(&nest.func).compute_root()),
             Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
             Kind::StoredIn(reader) => self.stored(nest, reader),
             Kind::RegistersIn(reader) => self.registers(nest, reader),

@@ -36,6 +36,7 @@ impl Scheduler {
         match &nest.kind {
             Kind::Map(_) | Kind::Rows | Kind::Pairs(..) | Kind::RowsIn(_) => self.map(nest),
             Kind::RingIn(reader, ring) => self.tile(nest, reader, ring.stored),
+            Kind::Scatter(over) => self.scatter(nest, over),
             Kind::Reduction(over, _) => self.reduction(nest, over),
             Kind::StoredIn(reader) => self.inside(nest, reader, true),
             Kind::RegistersIn(reader) => self.inside(nest, reader, false),
@@ -71,6 +72,15 @@ impl Scheduler {
             }
         }
         self.innermost.insert(nest.func.clone(), LoopLevel::pure(&nest.func, innermost));
+    }
+
+    /// A thread has a point, then something that adds to any points.
+    fn scatter(&mut self, nest: &Nest, over: &[Name]) {
+        let vars: Vec<&str> = nest.vars.iter().map(|v| &**v).collect();
+        tiles(self.schedule.func(&nest.func).compute_root().relaxed(), &vars);
+        for (u, var) in over.iter().enumerate() {
+            tiles(self.schedule.update(&nest.func, u).relaxed().atomic(), &[&**var]);
+        }
     }
 
     fn reduction(&mut self, nest: &Nest, over: &[Name]) {

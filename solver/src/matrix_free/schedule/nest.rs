@@ -33,6 +33,8 @@ pub enum Kind {
     RowsIn(Name),
     /// A nest of its own over the rows of a vertex, (lane, block).
     Rows,
+    /// Nests of its own: the points, then for every update what this variable of it counts, whose sums may come in any order. On a GPU alone.
+    Scatter(Vec<Name>),
     /// A nest of its own: sums and maxima over the points of these variables, the same for any number of threads.
     Reduction(Vec<Name>, Strip),
     /// Inside of the nest of its reader, vector by vector, and stored there.
