@@ -26,6 +26,7 @@
 //! | `ENDLESS` | instructions of a block, or turns of a loop, after which it has timed out | 2147483648 |
 //! | `FAIL_CALL` | `n`, `n:code`, `name` or `name:code`: the n-th call, or each of that name, returns the code (999) | none |
 //! | `EDIT` | `text => other`, a defect to rehearse: every module has the other text in place of the first | none |
+//! | `MISSED_COPY` | `to_device:n`, `to_host:n` or `within_device:n`, likewise: the n-th such copy from now on is said to be made, and is not | none |
 //! | `STALE_ARGUMENTS` | `on` or `off`, likewise: a kernel that a graph has already is added with the arguments that it has there, unless it is of one thread | off |
 //! | `REPORT` | file for the counts of [`Counters`], written when the process ends | none |
 //!
@@ -51,7 +52,7 @@
 //!   Launch attributes but "cooperative", edges with ports, memory pools, managed and mapped memory, textures, dynamic shared
 //!   memory and cubins are refused or missing. Copy nodes have one row.
 //! - Kernels on two streams, or of two nodes that nothing orders, run one after the other: that they race shows by the order in
-//!   which they run, not as a fault.
+//!   which they run, not as a fault. (Of one launch, blocks that run together among them, races are faults.)
 //! - Times of events grow with work done, not with time. Occupancy follows from threads and shared memory, registers counted
 //!   as 32.
 //! - Graphs with conditions may be instantiated and launched any number of times; updates of such graphs are refused.

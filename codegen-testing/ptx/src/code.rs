@@ -25,13 +25,17 @@ pub struct Inst {
 pub struct Target {
     pub base: Register,
     pub offset: i32,
-    /// Index of the place where the machine remembers the last allocation.
-    pub hint: u32,
+    /// Index of the access among those of the module.
+    pub access: u32,
     pub space: Space,
     /// Bytes of an element.
     pub bytes: u8,
     /// Elements.
     pub count: u8,
+    /// What it reads was released, and what comes behind it is ordered behind that.
+    pub acquires: bool,
+    /// What comes before it is ordered before what acquires it.
+    pub releases: bool,
 }
 
 /// Registers of consecutive elements: one, or an index into [`Code::lists`].
@@ -135,6 +139,8 @@ pub enum Op {
     Return,
     Exit,
     Barrier,
+    /// Orders accesses of the thread for all threads of the device.
+    Fence,
     WarpBarrier {
         mask: Register,
     },

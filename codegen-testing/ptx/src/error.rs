@@ -103,8 +103,16 @@ pub enum Fault {
     Misaligned { area: Area, address: u64, bytes: usize },
     #[error("a read of {bytes} bytes of {area} memory at {address:#x}, which was never written")]
     Unwritten { area: Area, address: u64, bytes: usize },
-    #[error("{access} of {area} memory at {address:#x}, in a race with {earlier} by {other}")]
-    Race { access: Access, area: Area, address: u64, earlier: Access, other: Other },
+    #[error("{access} of {area} memory at {address:#x}, in a race with {earlier} by {other}, line {line}")]
+    Race {
+        access: Access,
+        area: Area,
+        address: u64,
+        earlier: Access,
+        other: Other,
+        /// The earlier access's, of several the last one's.
+        line: u32,
+    },
     #[error("a write of constant memory at {address:#x}")]
     Constant { address: u64 },
     #[error(
@@ -172,8 +180,10 @@ pub enum Other {
     Thread(u32),
     /// Several threads of the same block.
     Threads,
-    /// A thread of another block.
-    Block,
+    /// A thread of another block, by its number there.
+    Block { block: Place, thread: u32 },
+    /// Threads of several blocks.
+    Blocks,
 }
 
 impl fmt::Display for Other {
@@ -181,7 +191,8 @@ impl fmt::Display for Other {
         match self {
             Other::Thread(t) => write!(f, "thread {t} of the same block"),
             Other::Threads => f.write_str("other threads of the same block"),
-            Other::Block => f.write_str("another block"),
+            Other::Block { block, thread } => write!(f, "thread {thread} of block {block}"),
+            Other::Blocks => f.write_str("several blocks"),
         }
     }
 }

@@ -31,7 +31,9 @@
 //!   each call. An atomic access of a word that is written in part is none: sums of 8 and 16 bits swap the word around them;
 //! - a race: two threads touch a byte, at least one writes, not both are atomic, and no barrier of the block and no
 //!   `bar.warp.sync` of their whole warp lies between. Two plain writes of one value are none. Between blocks of a launch
-//!   nothing is ordered. `.cta` atomics are plain to other blocks. A plain load that feeds a loop of comparison and swap on
+//!   nothing is ordered, unless they run together ([`Launch::cooperative`]): then a barrier of the whole grid is, made of
+//!   fences, atomic operations and `.acquire` or `.release` of `.gpu`; where a part of it is missing, what it should order
+//!   races. The places of both accesses are told. `.cta` atomics are plain to other blocks. A plain load that feeds a loop of comparison and swap on
 //!   the same place is taken as atomic: LLVM writes so what PTX has no atomic instruction for. Marks are kept for granules as
 //!   small as the smallest access so far of the allocation, hence neighbouring bytes do not race. No race is missed; where
 //!   plain and atomic accesses of one granule mix within a launch, ordered ones may be taken for a race;
@@ -48,10 +50,10 @@
 //! # Differences from a device
 //! - A race is a fault even if hardware would give the same answer, as is a barrier that threads which have ended do not
 //!   reach.
-//! - Fences are taken and do nothing: memory is one, and a thread sees at once what another did. That an access *should* have
-//!   been atomic is found as a race; that a fence is missing is not.
-//! - Blocks that pass each other data under a flag in one launch race by the rule above; a cooperative launch
-//!   ([`Launch::cooperative`]) may do that with a barrier of the grid, and races between its blocks are not looked for.
+//! - Memory is one, and a thread sees at once what another did. That an access *should* have been atomic is found as a race,
+//!   and so is a fence that a barrier of the grid lacks.
+//! - Blocks that pass each other data under a flag race, in a cooperative launch too: there a block must have waited for all
+//!   others. Of an atomic operation between a block's arrival and its next barrier it is not seen that it came after.
 //! - `red` and `atom` on singles in global memory keep denormals, which hardware flushes to zero. Atomic sums come in the
 //!   order of the threads, on hardware in any.
 //! - NaNs of doubles are those of the host. An operation that hardware leaves open is a fault (integer division by zero) or

@@ -14,8 +14,8 @@ pub struct Module {
     pub(crate) functions: Vec<Code>,
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) shared: Vec<SharedVariable>,
-    /// Places that the functions' instructions ask for to remember allocations.
-    pub(crate) hints: usize,
+    /// Lines of the functions' accesses, each of which has a place to remember its last allocation.
+    pub(crate) accesses: Vec<u32>,
     /// Name, address and bytes of variables of global and constant memory.
     pub(crate) variables: Vec<(String, u64, u64)>,
     version: (u32, u32),
@@ -67,7 +67,7 @@ impl Module {
             functions: vec![],
             kernels: vec![],
             shared: vec![],
-            hints: 0,
+            accesses: vec![],
             variables: vec![],
             version: unit.version,
             target: unit.target,

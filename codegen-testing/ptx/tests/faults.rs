@@ -84,13 +84,13 @@ fn blocks_may_not_meet_in_global_memory() {
     ));
     assert!(matches!(
         fault(1, 2, "st.global.b32 [%rd2], %r2;"),
-        Fault::Race { area: Area::Global, other: Other::Block, .. }
+        Fault::Race { area: Area::Global, other: Other::Block { .. } | Other::Blocks, .. }
     ));
     // The same value is none.
     assert_eq!(run(32, 4, "st.global.b32 [%rd2], 7;").unwrap()[0], 7);
     // One block reads what another writes; no barrier orders them.
     let across = "setp.eq.u32 %p1, %r2, 0; @%p1 st.global.b32 [%rd1], 5; bar.sync 0; ld.global.b32 %r11, [%rd1]; st.global.b32 [%rd20], %r11;";
-    assert!(matches!(fault(1, 2, across), Fault::Race { other: Other::Block, .. }));
+    assert!(matches!(fault(1, 2, across), Fault::Race { other: Other::Block { .. } | Other::Blocks, .. }));
     assert_eq!(run(1, 1, across).unwrap()[0], 5);
 }
 
@@ -103,7 +103,7 @@ fn readers_are_not_forgotten() {
     assert!(matches!(fault(64, 1, lanes), Fault::Race { .. }));
     // Two blocks, a barrier between the block's own read and write.
     let blocks = "ld.global.b32 %r11, [%rd1]; bar.sync 0; setp.eq.u32 %p1, %r3, 1; @%p1 st.global.b32 [%rd1], 5; st.global.b32 [%rd20], %r11;";
-    assert!(matches!(fault(1, 2, blocks), Fault::Race { other: Other::Block, .. }));
+    assert!(matches!(fault(1, 2, blocks), Fault::Race { other: Other::Block { .. } | Other::Blocks, .. }));
     assert!(run(64, 1, &blocks.replace("%r3, 1", "%r3, 63")).is_ok());
 }
 
@@ -111,7 +111,7 @@ fn readers_are_not_forgotten() {
 fn sums_of_many_need_atomics() {
     let plain = "ld.global.b32 %r11, [%rd1+400]; add.s32 %r11, %r11, 1; st.global.b32 [%rd1+400], %r11; st.global.b32 [%rd20], 0;";
     assert!(matches!(fault(64, 1, plain), Fault::Race { .. }));
-    assert!(matches!(fault(1, 8, plain), Fault::Race { other: Other::Block, .. }));
+    assert!(matches!(fault(1, 8, plain), Fault::Race { other: Other::Block { .. } | Other::Blocks, .. }));
     for atomic in ["red.global.add.u32 [%rd1+400], 1;", "atom.global.add.u32 %r11, [%rd1+400], 1;"] {
         run(64, 8, atomic).unwrap();
     }
@@ -122,11 +122,11 @@ fn sums_of_many_need_atomics() {
     // Atomic to the block alone does not help against other blocks.
     let narrow = "red.relaxed.cta.global.add.u32 [%rd1+400], 1;";
     run(64, 1, narrow).unwrap();
-    assert!(matches!(fault(1, 2, narrow), Fault::Race { other: Other::Block, .. }));
+    assert!(matches!(fault(1, 2, narrow), Fault::Race { other: Other::Block { .. } | Other::Blocks, .. }));
     // A plain access that a barrier orders before an atomic one of the block still meets the other block's.
     let hidden = "st.global.b32 [%rd1+400], 0; bar.sync 0; red.global.add.u32 [%rd1+400], 1;";
     run(1, 1, hidden).unwrap();
-    assert!(matches!(fault(1, 2, hidden), Fault::Race { other: Other::Block, .. }));
+    assert!(matches!(fault(1, 2, hidden), Fault::Race { other: Other::Block { .. } | Other::Blocks, .. }));
 }
 
 #[test]
@@ -138,7 +138,7 @@ setp.eq.u32 %p3, %r2, 2;
 @%p1 ld.global.b32 %r11, [%rd1];
 @%p2 ld.relaxed.gpu.global.b32 %r11, [%rd1];
 @%p3 st.relaxed.gpu.global.b32 [%rd1], 7;";
-    assert!(matches!(fault(1, 3, body), Fault::Race { other: Other::Block, .. }));
+    assert!(matches!(fault(1, 3, body), Fault::Race { other: Other::Block { .. } | Other::Blocks, .. }));
     run(1, 3, &body.replace("ld.global", "ld.acquire.gpu.global")).unwrap();
 }
 

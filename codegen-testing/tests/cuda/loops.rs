@@ -40,7 +40,7 @@ fn step(sm: u32) -> Result<Compiled, Error> {
 
 /// The one that runs the loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum By {
+pub enum By {
     /// A while node of at most so many iterations.
     While(usize),
     Chunks,
@@ -49,7 +49,7 @@ enum By {
     Host,
 }
 
-const ALL: [By; 7] = [
+pub const ALL: [By; 7] = [
     By::Host,
     By::While(usize::MAX),
     By::While(2),
@@ -59,7 +59,7 @@ const ALL: [By; 7] = [
     By::Kernel(2),
 ];
 
-struct World {
+pub struct World {
     device: Device,
     program: Program,
     table: Table,
@@ -71,7 +71,7 @@ struct World {
 }
 
 impl World {
-    fn new(by: By, max: usize) -> Result<World, Error> {
+    pub fn new(by: By, max: usize) -> Result<World, Error> {
         let device = Device::shared(0).map_err(|error| Error::Device { pipeline: "step".into(), error })?;
         device.set_loops_in_chunks(by == By::Chunks);
         device.set_loops_together(matches!(by, By::Kernel(_)));
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// The same of a loop that may have made another number, which comes with it.
-    fn outcome(&mut self, n: usize, open: bool) -> Result<([Vec<f64>; 2], Option<f64>), Error> {
+    pub fn outcome(&mut self, n: usize, open: bool) -> Result<([Vec<f64>; 2], Option<f64>), Error> {
         self.table.set_param(self.n, Scalar::F64(n as f64))?;
         for id in [self.x, self.next] {
             let values: Vec<f64> = (0..N).map(|i| f64::from(i * i % 7 + id.0 as i32)).collect();
@@ -280,6 +280,40 @@ fn planted_swaps_and_missing_waits_show() {
     machine.set("EDIT", "");
     for by in ALL {
         assert_eq!(right(by), all, "{by:?}");
+    }
+}
+
+#[test]
+fn a_wait_that_is_missing_is_a_race_in_every_order() {
+    let machine = Machine::new();
+    let [all, one, none]: [&[usize]; 3] = [&[1, 2, 3, 8, 9], &[1], &[]];
+    let wait = |k: usize| {
+        let label = format!("$Lwait{k}:\n\t");
+        format!("{label}ld.acquire.gpu.global.b32 \t%g4, [%gd0+8]; => {label}mov.b32 \t%g4, %g2;")
+    };
+    let [released, acquired] = ["red.relaxed", "ld.acquire"];
+    let edits = [
+        // The first iteration reads nothing that another block has written.
+        (wait(0), one),
+        (wait(1), none),
+        // Nothing is released; nothing is acquired but by the fence behind the wait, which does.
+        (format!("fence.acq_rel.gpu;\n\t{released} => {released}"), none),
+        (format!("{acquired} => ld.relaxed"), all),
+        // The block does not wait for the thread that does.
+        ("$Lwaited1:\n\tbar.sync \t0; => $Lwaited1:".into(), none),
+    ];
+    let mut found = vec![];
+    for order in ["0", "1", "2", "77"] {
+        machine.set("ORDER", order);
+        for (edit, expected) in &edits {
+            machine.set("EDIT", edit);
+            found.push((order, edit, expected, right(By::Kernel(usize::MAX))));
+        }
+    }
+    machine.set("EDIT", "");
+    machine.set("ORDER", "0");
+    for (order, edit, expected, found) in found {
+        assert_eq!(&found, expected, "order {order}: {edit}");
     }
 }
 

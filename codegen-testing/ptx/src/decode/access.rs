@@ -18,6 +18,16 @@ struct Modifiers {
     count: u8,
     bytes: u8,
     signed: bool,
+    acquires: bool,
+    releases: bool,
+}
+
+impl Modifiers {
+    /// Notes what a modifier of order says; whatever it says is about accesses that are atomic.
+    fn order(&mut self, word: &str) {
+        self.acquires |= ["acquire", "acq_rel"].contains(&word);
+        self.releases |= ["release", "acq_rel"].contains(&word);
+    }
 }
 
 impl<'a> Body<'a, '_> {
@@ -29,11 +39,16 @@ impl<'a> Body<'a, '_> {
             count: 1,
             bytes: 0,
             signed: false,
+            acquires: false,
+            releases: false,
         };
         for word in words {
             match *word {
                 "weak" => {}
-                "volatile" | "relaxed" | "acquire" | "release" => m.strength = Strength::Device,
+                "volatile" | "relaxed" | "acquire" | "release" => {
+                    m.strength = Strength::Device;
+                    m.order(word);
+                }
                 "cta" => m.strength = Strength::Block,
                 "gpu" | "sys" => {}
                 "global" => m.space = Space::Global,
@@ -66,9 +81,10 @@ impl<'a> Body<'a, '_> {
         };
         let offset = i32::try_from(offset)
             .or_else(|_| self.refuse(Refusal::Text("an offset of more than 32 bits".into())))?;
-        *self.hints += 1;
-        let hint = *self.hints as u32 - 1;
-        Ok(Target { base, offset, hint, space: m.space, bytes: m.bytes, count: m.count })
+        let access = self.accesses.len() as u32;
+        self.accesses.push(self.line);
+        let Modifiers { space, bytes, count, acquires, releases, .. } = *m;
+        Ok(Target { base, offset, access, space, bytes, count, acquires, releases })
     }
 
     /// Registers of one value or of a vector.
@@ -160,15 +176,24 @@ impl<'a> Body<'a, '_> {
         (base, offset): (Option<&'a str>, i64),
         values: &[Operand<'a>],
     ) -> Decoded<()> {
-        let mut strength = Strength::Device;
-        let mut space = Space::Generic;
+        let mut m = Modifiers {
+            space: Space::Generic,
+            strength: Strength::Device,
+            constant: false,
+            count: 1,
+            bytes: 0,
+            signed: false,
+            acquires: false,
+            releases: false,
+        };
         let mut rest = words;
         while let [word, tail @ ..] = rest {
             match *word {
-                "relaxed" | "acquire" | "release" | "acq_rel" | "gpu" | "sys" => {}
-                "cta" => strength = Strength::Block,
-                "global" => space = Space::Global,
-                "shared" => space = Space::Shared,
+                "relaxed" | "acquire" | "release" | "acq_rel" => m.order(word),
+                "gpu" | "sys" => {}
+                "cta" => m.strength = Strength::Block,
+                "global" => m.space = Space::Global,
+                "shared" => m.space = Space::Shared,
                 _ => break,
             }
             rest = tail;
@@ -183,8 +208,8 @@ impl<'a> Body<'a, '_> {
         if registers.len() != arity {
             return self.operands(op, "their number is another");
         }
-        let bytes = t[1..].parse::<u8>().map_or(0, |bits| bits / 8);
-        let m = Modifiers { space, strength, constant: false, count: 1, bytes, signed: false };
+        m.bytes = t[1..].parse::<u8>().map_or(0, |bits| bits / 8);
+        let strength = m.strength;
         let target = self.target(&m, base, offset)?;
         let (b, c) = (registers[0], registers.get(1).copied().unwrap_or(registers[0]));
         if how == "cas" {

@@ -16,8 +16,8 @@ pub struct Body<'a, 'b> {
     pub scopes: Scopes<'a>,
     pub globals: &'b Globals<'a>,
     pub functions: &'b [&'a Function<'a>],
-    /// Places given out so far to remember allocations.
-    pub hints: &'b mut usize,
+    /// Lines of the accesses so far.
+    pub accesses: &'b mut Vec<u32>,
     pub line: u32,
     literals: FxHashMap<u64, Register>,
     labels: FxHashMap<&'a str, u32>,
@@ -41,14 +41,14 @@ impl<'a, 'b> Body<'a, 'b> {
         f: &'a Function<'a>,
         functions: &'b [&'a Function<'a>],
         globals: &'b Globals<'a>,
-        hints: &'b mut usize,
+        accesses: &'b mut Vec<u32>,
     ) -> Decoded<Code> {
         let mut body = Body {
             code: Code::default(),
             scopes: Scopes::default(),
             globals,
             functions,
-            hints,
+            accesses,
             line: f.line,
             literals: FxHashMap::default(),
             labels: FxHashMap::default(),

@@ -34,8 +34,12 @@ impl<'a> Body<'a, '_> {
                 let mask = self.source(mask)?;
                 self.push(Op::WarpBarrier { mask });
             }
-            (["membar", "cta" | "gl" | "sys"], []) => self.push(Op::Nothing),
-            (["fence", "sc" | "acq_rel" | "acquire" | "release", "cta" | "gpu" | "sys"], []) => {
+            (["membar", "gl" | "sys"], []) | (["fence", "sc" | "acq_rel", "gpu" | "sys"], []) => {
+                self.push(Op::Fence)
+            }
+            // Between the threads of a block a barrier is asked for all the same; halves of a fence are not told apart.
+            (["membar", "cta"], [])
+            | (["fence", "sc" | "acq_rel" | "acquire" | "release", "cta" | "gpu" | "sys"], []) => {
                 self.push(Op::Nothing)
             }
             (["shfl", "sync", mode, "b32"], [to, a, b, c, mask]) => {

@@ -44,7 +44,7 @@ pub fn decode<'a>(unit: &'a Text<'a>, module: &mut Module, memory: &mut Memory) 
         }
     }
     for f in &functions {
-        let code = Body::decode(f, &functions, &globals, &mut module.hints)?;
+        let code = Body::decode(f, &functions, &globals, &mut module.accesses)?;
         module.functions.push(code);
     }
     for (index, f) in functions.iter().enumerate().filter(|(_, f)| f.kernel) {

@@ -1,6 +1,6 @@
 //! Accesses of a thread: to the memory that it shares with others, to its own, to parameters.
 
-use super::block::Shared;
+use super::block::{MANY, Shared};
 use super::device::Device;
 use crate::code::{NONE, Registers, Target};
 use crate::error::{Area, Fault};
@@ -59,17 +59,66 @@ impl Elements<'_> {
 impl Access<'_, '_> {
     /// The one who accesses an area, if that is checked.
     #[inline]
-    fn by(&self, area: Area, strength: Strength) -> Option<(Who, Strength)> {
+    fn by(&self, area: Area, target: &Target, strength: Strength) -> Option<(Who, Strength)> {
+        let who = Who { access: target.access, ..self.who };
         // Shared memory knows of no other block.
-        let launch = if let Area::Shared = area { self.who.block } else { self.who.launch };
-        self.device.checks.then_some((Who { launch, ..self.who }, strength))
+        let who = if let Area::Shared = area { self.shared.who_shared(who) } else { who };
+        self.device.checks.then_some((who, strength))
+    }
+
+    /// Notes what an access that reads does for the order of blocks that run together.
+    #[inline]
+    fn note_read(&mut self, area: Area, address: u64, target: &Target, strength: Strength) {
+        let Area::Global = area else { return };
+        if strength != Strength::Device {
+            self.note_plain();
+        } else if let Some(grid) = &mut self.device.grid {
+            let thread = self.who.thread.into();
+            grid.read(self.shared, thread, address, target.acquires, self.device.memory);
+            self.who = self.shared.who(thread);
+        }
+    }
+
+    /// The same of one that writes; `adds` where it has read what it replaces.
+    #[inline]
+    fn note_write(&mut self, area: Area, address: u64, target: &Target, (strength, adds): (Strength, bool)) {
+        let Area::Global = area else { return };
+        if strength != Strength::Device {
+            self.note_plain();
+        } else if let Some(grid) = &mut self.device.grid {
+            let thread = self.who.thread.into();
+            let how = (target.releases, adds);
+            grid.write(self.shared, thread, address, how, self.device.memory);
+            self.who = self.shared.who(thread);
+        }
+    }
+
+    #[inline]
+    fn note_plain(&mut self) {
+        let thread = self.who.thread.into();
+        if self.shared.touched != MANY
+            && self.shared.touched != thread
+            && let Some(grid) = &mut self.device.grid
+        {
+            grid.plain(self.shared, thread, self.device.memory);
+            self.who = self.shared.who(thread);
+        }
+    }
+
+    /// A fence for all threads of the device.
+    pub fn fence(&mut self) {
+        if let Some(grid) = &mut self.device.grid {
+            let thread = self.who.thread.into();
+            grid.fence(self.shared, thread, self.device.memory);
+            self.who = self.shared.who(thread);
+        }
     }
 
     /// The region that holds an access.
     #[inline]
-    fn region(&mut self, area: Area, address: u64, bytes: usize, hint: u32) -> Result<&mut Region, Fault> {
+    fn region(&mut self, area: Area, address: u64, bytes: usize, access: u32) -> Result<&mut Region, Fault> {
         match area {
-            Area::Global => self.device.memory.at(address, bytes, &mut self.device.hints[hint as usize]),
+            Area::Global => self.device.memory.at(address, bytes, &mut self.device.hints[access as usize]),
             Area::Shared => self.shared.memory.inside(address, bytes),
             Area::Local => self.local.inside(address, bytes),
         }
@@ -85,8 +134,9 @@ impl Access<'_, '_> {
         (strength, constant): (Strength, bool),
     ) -> Result<(), Fault> {
         let (area, address) = self.device.locate(target, registers)?;
-        let (by, checks) = (self.by(area, strength), self.device.checks);
-        let region = self.region(area, address, to.size(), target.hint)?;
+        self.note_read(area, address, target, strength);
+        let (by, checks) = (self.by(area, target, strength), self.device.checks);
+        let region = self.region(area, address, to.size(), target.access)?;
         let data = if let Area::Local = area {
             region.read_private(address, to.size(), checks)?
         } else {
@@ -108,8 +158,9 @@ impl Access<'_, '_> {
         let mut buffer = [0; 64];
         let data = &mut buffer[..from.size()];
         from.give(registers, data);
-        let by = self.by(area, strength);
-        let region = self.region(area, address, data.len(), target.hint)?;
+        self.note_write(area, address, target, (strength, false));
+        let by = self.by(area, target, strength);
+        let region = self.region(area, address, data.len(), target.access)?;
         if let Area::Local = area {
             region.write_private(address, data);
             return Ok(());
@@ -133,8 +184,10 @@ impl Access<'_, '_> {
         let bytes = usize::from(target.bytes);
         let mask = u64::MAX >> (64 - 8 * bytes);
         let (b, c) = (registers[b as usize] & mask, registers[c as usize] & mask);
-        let by = self.by(area, strength);
-        let region = self.region(area, address, bytes, target.hint)?;
+        self.note_read(area, address, target, strength);
+        self.note_write(area, address, target, (strength, true));
+        let by = self.by(area, target, strength);
+        let region = self.region(area, address, bytes, target.access)?;
         let old = region.atomic(address, bytes, by.as_ref(), |old| f(old, b, c))?;
         if to != NONE {
             registers[to as usize] = old;

@@ -21,23 +21,46 @@ pub struct Shared {
     pub memory: Region,
     pub index: Dims,
     pub geometry: Geometry,
-    section: u32,
+    /// Number of the block in its launch.
+    pub number: u32,
+    pub section: u32,
+    /// The first section behind the last barrier.
+    interval: u32,
     first_section: u32,
     launch_section: u32,
     /// Of each warp.
     epochs: Vec<u16>,
+    /// Of each thread: sections of other blocks below this one are behind it.
+    pub floors: Vec<u32>,
+    /// Of each thread, the section of its last fence.
+    pub fences: Vec<u32>,
+    /// The thread that alone has made plain accesses in the section, or [`NOBODY`] or [`MANY`], the latter where releases are not noted.
+    pub touched: u32,
 }
+
+/// No thread has made a plain access.
+pub const NOBODY: u32 = u32::MAX;
+/// Several threads have, or anybody may.
+pub const MANY: u32 = u32::MAX - 1;
 
 impl Shared {
     /// The next access of a thread, as races see it.
     pub fn who(&self, thread: u32) -> Who {
         Who {
             section: self.section,
-            block: self.first_section,
-            launch: self.launch_section,
+            interval: self.interval,
+            began: self.launch_section,
+            floor: self.floors[thread as usize],
+            block: self.number,
             thread: thread as u16,
             epoch: self.epochs[thread as usize / 32],
+            access: 0,
         }
+    }
+
+    /// The same for memory of the block alone, which others had before.
+    pub fn who_shared(&self, who: Who) -> Who {
+        Who { began: self.first_section, floor: self.first_section, ..who }
     }
 
     /// Ends the epoch of a warp: what its lanes did before is ordered before what they do from now on.
@@ -96,10 +119,15 @@ impl Block {
             memory,
             index: [0; 3],
             geometry,
+            number: 0,
             section: 0,
+            interval: 0,
             first_section: 0,
             launch_section: 0,
             epochs: vec![0; threads.div_ceil(32) as usize],
+            floors: vec![0; threads as usize],
+            fences: vec![0; threads as usize],
+            touched: MANY,
         };
         Block { threads: all, shared, started_at: 0, warps: vec![], lanes: vec![], fuel: FUEL }
     }
@@ -119,8 +147,11 @@ impl Block {
         self.lanes = order.of(32, 2 * linear + 2);
         self.started_at = device.executed;
         self.shared.index = index;
+        self.shared.number = linear as u32;
+        self.shared.floors.fill(launch_section);
         self.shared.section = device.memory.section();
         self.shared.first_section = self.shared.section;
+        self.shared.interval = self.shared.section;
         self.shared.launch_section = launch_section;
         for s in &kernel.shared_variables {
             let s = &device.module.shared[*s as usize];
@@ -132,9 +163,9 @@ impl Block {
         self.threads.iter_mut().for_each(|t| t.start(kernel.function, code, params));
     }
 
-    /// Makes accesses of other blocks in this launch unordered with none of this one's: they may wait for each other.
-    pub fn join_grid(&mut self) {
-        self.shared.first_section = self.shared.launch_section;
+    /// Has the block run together with others, for which it may wait; `checks` where it is noted for which it has.
+    pub fn join_grid(&mut self, checks: bool) {
+        self.shared.touched = if checks { NOBODY } else { MANY };
         self.fuel = FUEL_TOGETHER;
     }
 
@@ -205,6 +236,10 @@ impl Block {
             return Err((first as u32, Fault::Barrier { missing: t.id, reason }));
         }
         self.shared.section = device.memory.section();
+        self.shared.interval = self.shared.section;
+        if let Some(grid) = &mut device.grid {
+            grid.barrier(&mut self.shared, device.memory);
+        }
         for t in &mut self.threads {
             t.state = State::Ready;
             if let Some(frame) = t.frames.last_mut() {

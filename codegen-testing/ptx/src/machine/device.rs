@@ -1,5 +1,6 @@
 //! Things that all threads of a launch share, and generic addresses.
 
+use super::grid::Grid;
 use crate::code::Target;
 use crate::error::{Area, Fault};
 use crate::memory::Memory;
@@ -23,6 +24,8 @@ pub struct Device<'m> {
     pub memory: &'m mut Memory,
     /// For each access of the module the allocation that it found last.
     pub hints: Vec<u32>,
+    /// Where blocks run together and are checked.
+    pub grid: Option<Grid>,
     /// False where only bounds are checked.
     pub checks: bool,
     pub executed: u64,

@@ -3,17 +3,19 @@
 mod access;
 mod block;
 mod device;
+mod grid;
 mod lanes;
 mod order;
 mod thread;
 
 pub use order::Order;
 
-use crate::error::{Fault, LaunchError, Place};
+use crate::error::{Fault, LaunchError, Other, Place};
 use crate::memory::Memory;
 use crate::module::{Kernel, Module, SHARED_MOST};
 use block::Block;
 use device::Device;
+use grid::Grid;
 
 /// Sizes or coordinates in three dimensions.
 pub type Dims = [u32; 3];
@@ -58,7 +60,7 @@ pub struct Launch<'a> {
     pub order: Order,
     /// False where only bounds and alignment are checked.
     pub checks: bool,
-    /// True where blocks may wait for each other: then all are there at once, and races between them are not looked for.
+    /// True where blocks may wait for each other: then all are there at once.
     pub cooperative: bool,
     /// Instructions of a block, on average where they run together, after which it counts as endless.
     pub endless: u64,
@@ -128,13 +130,15 @@ impl Launch<'_> {
         let mut device = Device {
             module: self.module,
             memory,
-            hints: vec![u32::MAX; self.module.hints],
+            hints: vec![u32::MAX; self.module.accesses.len()],
+            grid: None,
             checks: self.checks,
             executed: 0,
             conditionals: vec![],
         };
         let launch_section = device.memory.section();
         let blocks = self.geometry.grid.iter().product();
+        device.grid = (self.cooperative && self.checks).then(|| Grid::new(blocks));
         let order = self.order.of(blocks, 0);
         if self.cooperative {
             self.run_together(&order, &mut device, launch_section, workspace)?;
@@ -176,7 +180,7 @@ impl Launch<'_> {
         for id in order {
             let mut block = Block::new(self.geometry, self.module, &mut workspace.threads);
             self.start(&mut block, *id, device, section);
-            block.join_grid();
+            block.join_grid(self.checks);
             open.push(block);
         }
         while !open.is_empty() {
@@ -205,7 +209,14 @@ impl Launch<'_> {
         Ok(ended)
     }
 
-    fn error(&self, block: &Block, thread: u32, fault: Fault) -> LaunchError {
+    fn error(&self, block: &Block, thread: u32, mut fault: Fault) -> LaunchError {
+        if let Fault::Race { other, line, .. } = &mut fault {
+            // So far it is the number of the access, and that of the block.
+            *line = self.module.accesses[*line as usize];
+            if let Other::Block { block, .. } = other {
+                *block = Place(unravel(block.0[0], self.geometry.grid));
+            }
+        }
         let (function, pc) = block.threads[thread as usize].place();
         LaunchError {
             kernel: self.kernel().name.clone(),

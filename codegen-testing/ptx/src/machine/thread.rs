@@ -234,6 +234,7 @@ impl Thread {
                     self.state = State::Barrier;
                     return Ok(false);
                 }
+                Op::Fence => access.fence(),
                 Op::WarpBarrier { .. } | Op::Shuffle { .. } | Op::Vote { .. } => {
                     frame.pc = pc;
                     self.state = State::Lanes;

@@ -131,6 +131,18 @@ impl Memory {
         Ok(())
     }
 
+    /// Bytes from an address on that are others than these, or were never written.
+    ///
+    /// # Errors
+    /// Returns [`Stray`] where the bytes are not those of one allocation.
+    pub fn differs(&mut self, address: u64, from: &[u8]) -> Result<u64, Stray> {
+        let region = self.region(address, from.len())?;
+        let at = (address - region.base) as usize;
+        let there = region.bytes[at..].iter().zip(&region.state[at..]);
+        let differs = |((byte, state), new): &((&u8, &u8), &u8)| byte != new || **state != WRITTEN;
+        Ok(there.zip(from).filter(differs).count() as u64)
+    }
+
     /// Repeats a pattern over `bytes` bytes, a multiple of its length.
     ///
     /// # Errors
@@ -171,6 +183,11 @@ impl Memory {
     /// A number for a new section.
     pub(crate) fn section(&mut self) -> u32 {
         self.sections += 1;
+        self.sections
+    }
+
+    /// The last of them.
+    pub(crate) fn sections(&self) -> u32 {
         self.sections
     }
 

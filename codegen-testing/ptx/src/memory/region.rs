@@ -237,6 +237,6 @@ impl Region {
 
     fn race(&self, access: Access, address: u64, strength: Strength, c: super::races::Conflict) -> Fault {
         let access = if strength == Strength::Plain { access } else { Access::Atomic };
-        Fault::Race { access, area: self.area, address, earlier: c.earlier, other: c.other }
+        Fault::Race { access, area: self.area, address, earlier: c.earlier, other: c.other, line: c.access }
     }
 }
