@@ -15,6 +15,12 @@ pub struct Counters {
     pub bytes_to_device: u64,
     pub bytes_to_host: u64,
     pub bytes_within_device: u64,
+    /// Copies, those of graphs among them.
+    pub copies_to_device: u64,
+    pub copies_to_host: u64,
+    pub copies_within_device: u64,
+    /// Bytes that a copy which was missed on purpose would have changed.
+    pub missed_bytes: u64,
     /// PTX instructions of all threads.
     pub instructions: u64,
     /// Device allocations that the program has to give back.
@@ -46,6 +52,10 @@ impl Counters {
             ("bytes_to_device", self.bytes_to_device),
             ("bytes_to_host", self.bytes_to_host),
             ("bytes_within_device", self.bytes_within_device),
+            ("copies_to_device", self.copies_to_device),
+            ("copies_to_host", self.copies_to_host),
+            ("copies_within_device", self.copies_within_device),
+            ("missed_bytes", self.missed_bytes),
             ("instructions", self.instructions),
             ("allocations", self.allocations),
             ("allocated_bytes", self.allocated_bytes),

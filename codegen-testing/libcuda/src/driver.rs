@@ -2,7 +2,7 @@
 
 use crate::counters::{Counters, KernelCounters};
 use crate::objects::*;
-use crate::settings::{Settings, Which};
+use crate::settings::{Direction, Settings, Which};
 use crate::status::{self, *};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +59,8 @@ pub struct Driver {
     pub kernel_counters: BTreeMap<String, KernelCounters>,
     /// Calls since a fault was asked for.
     armed: u64,
+    /// Copies of each direction since a missed one was asked for.
+    copies: [u64; 3],
     handles: usize,
 }
 
@@ -115,16 +117,33 @@ impl Driver {
         now.then_some(fail.code)
     }
 
+    /// Counts a copy; true where it is the one that is missed.
+    pub fn misses(&mut self, direction: Direction) -> bool {
+        let c = &mut self.counters;
+        match direction {
+            Direction::ToDevice => c.copies_to_device += 1,
+            Direction::ToHost => c.copies_to_host += 1,
+            Direction::WithinDevice => c.copies_within_device += 1,
+        }
+        let at = direction as usize;
+        self.copies[at] += 1;
+        self.settings.missed == Some((direction, self.copies[at]))
+    }
+
     /// Changes a setting while no context is there, or counts towards another fault.
     pub fn configure(&mut self, name: &str, value: &str) -> Done {
         self.read_environment()?;
         let anytime =
-            ["FAIL_CALL", "ORDER", "CHECKS", "ENDLESS", "EDIT", "STALE_ARGUMENTS", "REPORT"].contains(&name);
+            ["FAIL_CALL", "ORDER", "CHECKS", "ENDLESS", "EDIT", "MISSED_COPY", "STALE_ARGUMENTS", "REPORT"]
+                .contains(&name);
         if !anytime && self.contexts.iter().next().is_some() {
             return Err(ILLEGAL_STATE);
         }
         self.settings.set(name, value).ok_or(INVALID_VALUE)?;
         self.armed = 0;
+        if name == "MISSED_COPY" {
+            self.copies = [0; 3];
+        }
         if !anytime {
             self.initialized = false;
         }

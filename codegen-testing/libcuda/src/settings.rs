@@ -23,10 +23,20 @@ pub struct Settings {
     pub fail: Option<Fail>,
     /// A defect to rehearse: this text of modules is replaced by that.
     pub edit: Option<(String, String)>,
+    /// Another: this copy of a kind, counted from one on when it is asked for, is said to be made and is not.
+    pub missed: Option<(Direction, u64)>,
     /// Another: a kernel that a graph has already is given the arguments that it has there, unless it is of one thread.
     pub stale: bool,
     /// File for the counters at the end of the process.
     pub report: Option<String>,
+}
+
+/// The way that bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    ToDevice,
+    ToHost,
+    WithinDevice,
 }
 
 /// A call that is made to fail.
@@ -59,6 +69,7 @@ impl Default for Settings {
             endless: 1 << 31,
             fail: None,
             edit: None,
+            missed: None,
             stale: false,
             report: None,
         }
@@ -66,7 +77,7 @@ impl Default for Settings {
 }
 
 /// Settings that have names.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "DEVICES",
     "CAPABILITY",
     "MEMORY",
@@ -78,6 +89,7 @@ const NAMES: [&str; 13] = [
     "ENDLESS",
     "FAIL_CALL",
     "EDIT",
+    "MISSED_COPY",
     "STALE_ARGUMENTS",
     "REPORT",
 ];
@@ -120,6 +132,11 @@ impl Settings {
             "EDIT" => {
                 self.edit = value.split_once(" => ").map(|(from, to)| Some((from.into(), to.into())))?
             }
+            "MISSED_COPY" if value.is_empty() => self.missed = None,
+            "MISSED_COPY" => {
+                let (direction, n) = value.split_once(':')?;
+                self.missed = Some((Direction::parse(direction)?, n.parse().ok()?));
+            }
             "STALE_ARGUMENTS" => self.stale = on(value)?,
             "REPORT" => self.report = Some(value.to_string()),
             _ => return None,
@@ -131,6 +148,17 @@ impl Settings {
 /// `on` or `off`.
 fn on(value: &str) -> Option<bool> {
     ["off", "on"].iter().position(|v| *v == value).map(|at| at == 1)
+}
+
+impl Direction {
+    fn parse(text: &str) -> Option<Direction> {
+        match text {
+            "to_device" => Some(Direction::ToDevice),
+            "to_host" => Some(Direction::ToHost),
+            "within_device" => Some(Direction::WithinDevice),
+            _ => None,
+        }
+    }
 }
 
 impl Fail {

@@ -3,7 +3,7 @@
 use crate::driver::{Device, Driver, complain};
 use crate::objects::*;
 use crate::raw::Host;
-use crate::settings::Settings;
+use crate::settings::{Direction, Settings};
 use crate::status::*;
 use std::collections::VecDeque;
 use sumsq_ptx::Launch;
@@ -154,6 +154,11 @@ impl Driver {
                 };
                 self.counters.bytes_to_device += bytes.len() as u64;
                 let device = self.holder(to, bytes.len()).map_err(|_| ILLEGAL_ADDRESS)?;
+                if self.misses(Direction::ToDevice) {
+                    let changed = self.devices[device].memory.differs(to, &bytes);
+                    self.counters.missed_bytes += changed.map_err(|_| ILLEGAL_ADDRESS)?;
+                    return Ok(());
+                }
                 self.devices[device].memory.write(to, &bytes).map_err(|_| ILLEGAL_ADDRESS)
             }
             Work::ToHost { to, from, bytes } => {
@@ -161,6 +166,12 @@ impl Driver {
                 let device = self.holder(from, bytes).map_err(|_| ILLEGAL_ADDRESS)?;
                 let mut data = vec![0; bytes];
                 self.devices[device].memory.read(from, &mut data).map_err(|_| ILLEGAL_ADDRESS)?;
+                if self.misses(Direction::ToHost) {
+                    let there = Host(to).read(bytes)?;
+                    self.counters.missed_bytes +=
+                        there.iter().zip(&data).filter(|(a, b)| a != b).count() as u64;
+                    return Ok(());
+                }
                 Host(to).write(&data)
             }
             Work::Within { to, from, bytes } => self.copy_within(to, from, bytes),
@@ -195,6 +206,13 @@ impl Driver {
         self.counters.bytes_within_device += bytes as u64;
         let source = self.holder(from, bytes).map_err(|_| ILLEGAL_ADDRESS)?;
         let target = self.holder(to, bytes).map_err(|_| ILLEGAL_ADDRESS)?;
+        if self.misses(Direction::WithinDevice) {
+            let mut data = vec![0; bytes];
+            self.devices[source].memory.read(from, &mut data).map_err(|_| ILLEGAL_ADDRESS)?;
+            let changed = self.devices[target].memory.differs(to, &data);
+            self.counters.missed_bytes += changed.map_err(|_| ILLEGAL_ADDRESS)?;
+            return Ok(());
+        }
         if source == target {
             return self.devices[source].memory.copy(to, from, bytes).map_err(|_| ILLEGAL_ADDRESS);
         }
