@@ -32,9 +32,9 @@ pub struct Target {
     pub bytes: u8,
     /// Elements.
     pub count: u8,
-    /// What it reads was released, and what comes behind it is ordered behind that.
+    /// True for a read of what was released, behind which comes what comes behind it.
     pub acquires: bool,
-    /// What comes before it is ordered before what acquires it.
+    /// True for a write that has what comes before it come before what acquires it.
     pub releases: bool,
 }
 

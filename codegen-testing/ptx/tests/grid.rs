@@ -46,7 +46,7 @@ st.global.b32 [%rd20], %r12;"
     )
 }
 
-/// What a kernel leaves, or its fault, in every order.
+/// Numbers that a kernel leaves, or its fault, in every order.
 fn outcomes(threads: u32, text: &str) -> Vec<Result<Vec<u32>, LaunchError>> {
     let run = |order| {
         let mut m = Machine::new(text);

@@ -24,7 +24,7 @@ pub struct Device<'m> {
     pub memory: &'m mut Memory,
     /// For each access of the module the allocation that it found last.
     pub hints: Vec<u32>,
-    /// Where blocks run together and are checked.
+    /// Order between blocks, where they run together and are checked.
     pub grid: Option<Grid>,
     /// False where only bounds are checked.
     pub checks: bool,

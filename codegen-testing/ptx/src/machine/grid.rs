@@ -1,8 +1,8 @@
 //! Order between blocks that run together: what a block did before a release comes before what another does behind its acquisition of that.
 //!
 //! A *release* is an atomic write that says so, or that follows a fence of its thread and no barrier of the block. It covers what its block did
-//! before the last barrier, and what its thread did since, unless other threads have made plain accesses since as well. An *acquisition* is an atomic read that says so, or one
-//! with a fence of its thread behind it; the other threads of the block come behind it with the next barrier.
+//! before the last barrier, and what its thread did since, unless other threads have made plain accesses since as well. An *acquisition* is an atomic
+//! read that says so, or one with a fence of its thread behind it; the other threads of the block come behind it with the next barrier.
 //!
 //! Of all this one number is left for races to see, the *floor* of a thread: sections below it, whosever, are behind it. It rises where releases of
 //! all other blocks are known, so behind a barrier of the grid, however that is made; who waits for some blocks alone waits for nobody. Atomic accesses
@@ -19,7 +19,7 @@ const OPEN: u32 = u32::MAX;
 /// The releases of all blocks.
 pub struct Grid {
     members: Vec<Member>,
-    /// What is released at each address.
+    /// Releases by their addresses.
     places: FxHashMap<u64, Released>,
 }
 
@@ -67,7 +67,7 @@ impl Released {
     }
 }
 
-/// What a block has released, and what it knows of.
+/// Releases of a block, and those that it knows of.
 struct Member {
     /// Of each release the first section that it does not cover, or [`OPEN`].
     ends: Vec<u32>,
@@ -81,7 +81,7 @@ struct Member {
     read: (u32, Vec<u32>),
 }
 
-/// Where a thread alone has made plain accesses, what it does from now on is in another section.
+/// Begins another section, if a thread alone has made plain accesses in the present one.
 fn cover_own(shared: &mut Shared, thread: u32, memory: &mut Memory) {
     if shared.touched == thread {
         shared.section = memory.section();

@@ -1,8 +1,9 @@
 //! Marks that say who last wrote and read some bytes, and the rule by which two accesses race.
 //!
-//! Time is cut into *sections*, numbered upwards over all launches: a block has a new one behind each of its barriers, and where blocks wait for
-//! each other now and then another, which orders nothing within the block. Between two barriers the lanes of a warp are ordered by its *epochs*, which `bar.warp.sync` of the whole warp ends. Two accesses race where
-//! nothing of that orders them, one of them writes, and not both are atomic. Two writes of the same value are none.
+//! Time is cut into *sections*, numbered upwards over all launches: a block has a new one behind each of its barriers, and where
+//! blocks wait for each other now and then another, which orders nothing within the block. Between two barriers the lanes of a warp
+//! are ordered by its *epochs*, which `bar.warp.sync` of the whole warp ends. Two accesses race where nothing of that orders them,
+//! one of them writes, and not both are atomic. Two writes of the same value are none.
 //!
 //! Of all accesses to a granule two marks are kept, so some are summed up: no race is missed for that, but where plain and atomic
 //! accesses of one granule mix within a launch, ordered ones may be taken for a race.
