@@ -10,7 +10,7 @@ use std::sync::Once;
 /// f32 lanes of a vector.
 pub(super) const LANES: i32 = 4;
 
-/// What every such processor has, in LLVM's words.
+/// Features that every such processor has, in LLVM's words.
 pub(super) const FEATURES: &str = "+neon";
 
 /// Makes LLVM's AArch64 target known to it.

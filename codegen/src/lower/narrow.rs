@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn only_what_fits_is_narrowed() {
-        let text = narrow(&gather(9, 16)).to_string();
+        let text = narrow_with(&gather(9, 16), &Facts::new()).to_string();
         assert!(text.contains(" = f.0[i64(min(max(rows.0["), "{text}");
         assert!(text.contains("x8(9)) * x8(16) + ramp(0, 1, 8))]"), "{text}");
         for (last, pitch) in [(i32::MAX, 16), (9, 1 << 40), (1 << 20, 1 << 12)] {
             let wide = gather(last, pitch);
-            assert_eq!(narrow(&wide), wide);
+            assert_eq!(narrow_with(&wide, &Facts::new()), wide);
         }
     }
 }

@@ -285,7 +285,7 @@ impl Facts {
 mod tests {
     use super::*;
 
-    /// Where the same is learnt in the same order, the answers are the same ones; a name that is bound anew leads elsewhere.
+    /// The answers are the same ones where the same is learnt in the same order; a name that is bound anew leads elsewhere.
     #[test]
     fn a_scope_is_what_was_learnt() {
         let (x, n) = (Name::from("x"), Expr::var("n"));

@@ -15,7 +15,7 @@ use crate::expr::{Expr, Flat, Name, Param};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Groups that a set tells apart. A block of 16 scalars and its inverse, with the copies in registers, are some 400; where a store to one made
+/// Groups that a set tells apart. A block of 9 scalars and its inverse, with the copies in registers, are some 200; where a store to one made
 /// values of all stale, each plane of the inverse would be computed from the start.
 const GROUPS: usize = 512;
 
