@@ -98,7 +98,8 @@ typedef enum sumsq_target {
     SUMSQ_TARGET_NATIVE = 0, /* this machine's */
     SUMSQ_TARGET_X86_64_V2 = 1,
     SUMSQ_TARGET_X86_64_V3 = 2,
-    SUMSQ_TARGET_X86_64_V4 = 3
+    SUMSQ_TARGET_X86_64_V4 = 3,
+    SUMSQ_TARGET_AARCH64 = 4 /* with NEON; on such a machine alone */
 } sumsq_target;
 
 /* The machine that generated code runs on. */
