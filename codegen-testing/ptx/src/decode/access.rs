@@ -23,6 +23,20 @@ struct Modifiers {
 }
 
 impl Modifiers {
+    /// Those of an access of this strength of which nothing else is said.
+    fn new(strength: Strength) -> Modifiers {
+        Modifiers {
+            space: Space::Generic,
+            strength,
+            constant: false,
+            count: 1,
+            bytes: 0,
+            signed: false,
+            acquires: false,
+            releases: false,
+        }
+    }
+
     /// Notes what a modifier of order says; whatever it says is about accesses that are atomic.
     fn order(&mut self, word: &str) {
         self.acquires |= ["acquire", "acq_rel"].contains(&word);
@@ -32,16 +46,7 @@ impl Modifiers {
 
 impl<'a> Body<'a, '_> {
     fn modifiers(&self, op: &str, words: &[&str]) -> Decoded<Modifiers> {
-        let mut m = Modifiers {
-            space: Space::Generic,
-            strength: Strength::Plain,
-            constant: false,
-            count: 1,
-            bytes: 0,
-            signed: false,
-            acquires: false,
-            releases: false,
-        };
+        let mut m = Modifiers::new(Strength::Plain);
         for word in words {
             match *word {
                 "weak" => {}
@@ -176,16 +181,7 @@ impl<'a> Body<'a, '_> {
         (base, offset): (Option<&'a str>, i64),
         values: &[Operand<'a>],
     ) -> Decoded<()> {
-        let mut m = Modifiers {
-            space: Space::Generic,
-            strength: Strength::Device,
-            constant: false,
-            count: 1,
-            bytes: 0,
-            signed: false,
-            acquires: false,
-            releases: false,
-        };
+        let mut m = Modifiers::new(Strength::Device);
         let mut rest = words;
         while let [word, tail @ ..] = rest {
             match *word {
