@@ -73,6 +73,58 @@ impl Positions {
         }
         a != b && node(a).execution == node(b).execution
     }
+
+    /// The iteration that stands for `past`, where the run was before, to all that follows `here`; `None` if `here` does. Of a loop
+    /// that has ended, only the place around it is left.
+    fn seen_from(&self, past: Position, here: Position) -> Option<Position> {
+        let (mut a, mut b) = (past, here);
+        while self.depth(a) > self.depth(b) {
+            a = self.nodes[a as usize].parent;
+        }
+        while self.depth(b) > self.depth(a) {
+            b = self.nodes[b as usize].parent;
+        }
+        while a != b {
+            let (x, y) = (self.nodes[a as usize], self.nodes[b as usize]);
+            if x.parent == y.parent {
+                return (x.execution == y.execution).then_some(a);
+            }
+            (a, b) = (x.parent, y.parent);
+        }
+        None
+    }
+
+    fn depth(&self, p: Position) -> u32 {
+        self.nodes[p as usize].depth
+    }
+}
+
+/// Positions of some accesses; as many as tell all later positions that are concurrent with one of them, so that a check of one takes
+/// the same time however many there were: the last, and for each loop around it one iteration before the present one.
+#[derive(Clone, Default, Debug)]
+struct Places(SmallVec<[Position; 2]>);
+
+impl Places {
+    /// Adds the present position.
+    fn note(&mut self, all: &Positions) {
+        let here = all.here();
+        if self.0.last() == Some(&here) {
+            return;
+        }
+        let mut kept: SmallVec<[Position; 2]> = SmallVec::new();
+        for past in self.0.iter().filter_map(|&p| all.seen_from(p, here)) {
+            if kept.iter().all(|&k| all.depth(k) != all.depth(past)) {
+                kept.push(past);
+            }
+        }
+        kept.push(here);
+        self.0 = kept;
+    }
+
+    /// May one of them have happened at the same time as what happens here?
+    fn any_concurrent(&self, all: &Positions) -> bool {
+        self.0.iter().any(|&p| all.concurrent(p, all.here()))
+    }
 }
 
 /// Positions that touched an element.
@@ -80,38 +132,33 @@ impl Positions {
 pub struct Accesses {
     writer: Option<Position>,
     /// Since that write.
-    readers: SmallVec<[Position; 2]>,
-    updaters: SmallVec<[Position; 2]>,
+    readers: Places,
+    updaters: Places,
 }
 
 impl Accesses {
     /// The element is read here; false if that races.
     pub fn read(&mut self, all: &Positions) -> bool {
-        let here = all.here();
-        if !self.readers.contains(&here) {
-            self.readers.push(here);
-        }
-        !self.writer.iter().chain(&self.updaters).any(|&w| all.concurrent(w, here))
+        self.readers.note(all);
+        !self.written_meanwhile(all) && !self.updaters.any_concurrent(all)
     }
 
     /// The element is read and written here in one indivisible step; false if that races.
     pub fn update(&mut self, all: &Positions) -> bool {
-        let here = all.here();
-        if !self.updaters.contains(&here) {
-            self.updaters.push(here);
-        }
-        !self.writer.iter().chain(&self.readers).any(|&o| all.concurrent(o, here))
+        self.updaters.note(all);
+        !self.written_meanwhile(all) && !self.readers.any_concurrent(all)
     }
 
     /// The element is written here, with the value it has if `same`; false if that races.
     pub fn write(&mut self, all: &Positions, same: bool) -> bool {
-        let here = all.here();
-        let read = self.readers.iter().chain(&self.updaters).any(|&r| all.concurrent(r, here));
-        let written = !same && self.writer.is_some_and(|w| all.concurrent(w, here));
-        self.readers.clear();
-        self.updaters.clear();
-        self.writer = Some(here);
+        let read = self.readers.any_concurrent(all) || self.updaters.any_concurrent(all);
+        let written = !same && self.written_meanwhile(all);
+        *self = Accesses { writer: Some(all.here()), ..Accesses::default() };
         !read && !written
+    }
+
+    fn written_meanwhile(&self, all: &Positions) -> bool {
+        self.writer.is_some_and(|w| all.concurrent(w, all.here()))
     }
 }
 
@@ -185,5 +232,46 @@ mod tests {
         assert!(!e.clone().read(&p) && !e.clone().write(&p, true));
         p.leave();
         assert!(e.read(&p) && e.write(&p, false), "after the loop");
+    }
+
+    /// Runs a random tree of loops, of which some iterations note their place, and compares with a list of all places.
+    fn wander(
+        p: &mut Positions,
+        draw: &mut impl FnMut(u32) -> u32,
+        depth: u32,
+        seen: &mut (Places, Vec<Position>),
+    ) {
+        for _ in 0..draw(4) {
+            if draw(3) == 0 {
+                seen.0.note(p);
+                seen.1.push(p.here());
+            }
+            assert_eq!(seen.0.any_concurrent(p), seen.1.iter().any(|&o| p.concurrent(o, p.here())));
+            assert!(seen.0.0.len() <= 5, "one for each of four loops, and the last: {:?}", seen.0);
+            if depth < 4 {
+                let execution = p.start_loop();
+                for _ in 0..draw(4) {
+                    p.enter(execution);
+                    wander(p, draw, depth + 1, seen);
+                    p.leave();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_places_stand_for_all() {
+        let mut state = 1u32;
+        let mut draw = |n| {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            (state >> 16) % n
+        };
+        let mut most = 0;
+        for _ in 0..300 {
+            let mut seen = Default::default();
+            wander(&mut Positions::default(), &mut draw, 0, &mut seen);
+            most = most.max(seen.1.len());
+        }
+        assert!(most > 100, "long runs are among them");
     }
 }
