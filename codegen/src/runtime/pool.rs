@@ -1,7 +1,11 @@
 //! A fixed pool of workers for parallel loops.
 //!
-//! A loop of n iterations on t threads gives thread k the range `[n k / t, n (k+1) / t)`; thread 0 is the caller.
-//! Results do not depend on this mapping: iterations are independent, and reductions are cut by sizes alone. Between
+//! A loop of n iterations on t threads sets the range `[n k / t, n (k+1) / t)` aside for thread k, so that a thread finds in its caches what it
+//! touched in the loop before. A thread takes its own range piece by piece, then pieces of the others': what one does not come to, since its
+//! iterations take longer or the system runs something else on its core, others do. A loop inside of a loop's iterations, or of another
+//! caller, is a loop like any other, and has the help of all threads that find nothing to do elsewhere.
+//!
+//! Results do not depend on who computes what: iterations are independent, and reductions are cut by sizes alone. Between
 //! loops a worker spins for a while, as sweeps of a solver follow each other closely, and then sleeps. A call
 //! allocates nothing. Iterations run in the standard floating-point environment, whatever the caller's is.
 
@@ -9,8 +13,9 @@ use crate::runtime::float_environment::FloatEnvironment;
 use crate::runtime::profile;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,48 +28,66 @@ pub type BodyFn = unsafe extern "C" fn(*const c_void, *const c_void, i32);
 /// slept again after shorter waits, they would go on taking turns on that core, until its load balancer parts them some ten milliseconds later.
 const SPIN: Duration = Duration::from_micros(200);
 
+/// A thread takes this part of what is left of a range at a time: what the others may have to wait for at the end is short, and long loops
+/// are taken in few pieces.
+const PIECE: u32 = 8;
+
 /// Worker threads, to be shared by all who compute. Dropping it joins them.
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// Held by the thread whose loop runs.
-    turn: Mutex<()>,
 }
 
 thread_local! {
-    /// True while this thread runs iterations of a parallel loop.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// Number of this thread among those of its pool; 0 where it is no worker.
+    static NUMBER: Cell<usize> = const { Cell::new(0) };
+    /// Number of loops around what this thread runs.
+    static LEVEL: Cell<u32> = const { Cell::new(0) };
 }
 
 struct Shared {
-    mailboxes: Box<[Mailbox]>,
-    /// Workers that have not finished the current loop.
-    running: AtomicUsize,
-    finished: Gate,
+    /// Loops that run at once; others run on their callers' threads alone.
+    loops: Box<[Loop]>,
+    /// Bit k: workers may find something to do in loop k.
+    open: AtomicU64,
+    /// Of the workers.
+    gates: Box<[Gate]>,
     stop: AtomicBool,
 }
 
-/// Place where one worker finds its share of a loop; on cache lines of its own.
-#[repr(align(128))]
-struct Mailbox {
-    /// Number of shares put in so far.
-    posted: AtomicU64,
+/// A place for a loop while it runs.
+struct Loop {
+    /// A caller has this place.
+    used: AtomicBool,
+    /// 1 for an outermost loop, 2 for one in its iterations, ...
+    level: AtomicU32,
+    /// Number of threads that came in to help, and [`OPEN`] while they are let in.
+    inside: AtomicU32,
     job: UnsafeCell<Job>,
-    gate: Gate,
+    /// What is left of the threads' ranges.
+    shares: Box<[Share]>,
+    /// Of the caller, which waits until nobody is inside.
+    finished: Gate,
 }
 
-// SAFETY: `job` is written only by the thread that holds `turn`, before `posted` is raised (release), while the worker
-// waits; and read only by the worker after it saw that (acquire), before it lowers `running`, for which the writer waits.
-unsafe impl Sync for Mailbox {}
+const OPEN: u32 = 1 << 31;
 
-/// A share of a loop: iterations `from..to`.
+// SAFETY: `job` is written by the caller that has the place, after the last helper of the loop before has left and before the next ones are
+// let in, and read by that caller and by helpers that were let in. `inside`, on which all of this hangs, is SeqCst.
+unsafe impl Sync for Loop {}
+
+/// Iterations that nobody has taken yet, counted from the loop's first: the next one in the lower half, in the upper half their end. On
+/// cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Share(AtomicU64);
+
 #[derive(Clone, Copy)]
 struct Job {
     body: BodyFn,
     context: *const c_void,
     closure: *const c_void,
-    from: i32,
-    to: i32,
+    min: i32,
 }
 
 // SAFETY: what the pointers lead to is alive and shareable during the loop, by the contract of `Pool::run_body`.
@@ -73,21 +96,21 @@ unsafe impl Send for Job {}
 impl Pool {
     /// A pool of `threads` threads (at least one), the caller's among them.
     pub fn new(threads: usize) -> Pool {
-        let n = threads.max(1) - 1;
+        let threads = threads.max(1);
         let shared = Arc::new(Shared {
-            mailboxes: (0..n).map(|_| Mailbox::new()).collect(),
-            running: AtomicUsize::new(0),
-            finished: Gate::default(),
+            loops: (0..(2 * threads).min(64)).map(|_| Loop::new(threads)).collect(),
+            open: AtomicU64::new(0),
+            gates: (1..threads).map(|_| Gate::default()).collect(),
             stop: AtomicBool::new(false),
         });
         let start = |k: usize| {
             let shared = shared.clone();
-            let name = format!("sumsq-{}", k + 1);
+            let name = format!("sumsq-{k}");
             std::thread::Builder::new().name(name).spawn(move || shared.work(k)).ok()
         };
         // If the system refuses a thread, the pool has fewer: results do not depend on it.
-        let workers = (0..n).map_while(start).collect();
-        Pool { shared, workers, turn: Mutex::new(()) }
+        let workers = (1..threads).map_while(start).collect();
+        Pool { shared, workers }
     }
 
     /// A pool with one thread per core that this process may use.
@@ -112,8 +135,7 @@ impl Pool {
         unsafe { self.run_body(ptr::null(), call::<F>, f.cast(), 0, n) }
     }
 
-    /// Calls `body(context, closure, i)` for every `i` in `[min, min + extent)` and returns when all are done. In a
-    /// loop of the same or another pool it runs on the calling thread alone.
+    /// Calls `body(context, closure, i)` for every `i` in `[min, min + extent)` and returns when all are done.
     ///
     /// # Safety
     /// `body` may be called with `context` and `closure` from several threads at once for distinct `i`, and does not
@@ -126,35 +148,26 @@ impl Pool {
         min: i32,
         extent: i32,
     ) {
-        let job = |from, to| Job { body, context, closure, from: min + from, to: min + to };
-        let threads = (self.threads() as i32).min(extent);
-        if threads <= 1 || INSIDE.get() {
-            // SAFETY: by this function's contract.
-            unsafe { job(0, extent.max(0)).run() };
-            return;
+        let job = Job { body, context, closure, min };
+        let extent = extent.max(0) as u32;
+        let threads = (self.threads() as u32).min(extent);
+        let place = if threads > 1 { self.shared.place() } else { None };
+        match place {
+            // SAFETY: by this function's contract; the place is ours.
+            Some(place) => unsafe { self.shared.run(place, job, threads, extent) },
+            None => {
+                let _standard = FloatEnvironment::standard();
+                // SAFETY: by this function's contract.
+                unsafe { job.run(0..extent) }
+            }
         }
-        let _turn = lock(&self.turn);
-        let bound = |k: i32| (extent as i64 * k as i64 / threads as i64) as i32;
-        let shared = &*self.shared;
-        shared.running.store(threads as usize - 1, Ordering::Relaxed);
-        for (k, mailbox) in (1..threads).zip(&shared.mailboxes) {
-            // SAFETY: the worker is waiting, as the loop before is finished, and we hold the turn: see `Mailbox`.
-            unsafe { *mailbox.job.get() = job(bound(k), bound(k + 1)) };
-            mailbox.posted.fetch_add(1, Ordering::SeqCst);
-            mailbox.gate.wake();
-        }
-        // SAFETY: by this function's contract.
-        unsafe { job(0, bound(1)).run() };
-        profile::waiting(|| shared.finished.wait_until(|| shared.running.load(Ordering::SeqCst) == 0));
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        for mailbox in &self.shared.mailboxes {
-            mailbox.gate.wake();
-        }
+        self.shared.gates.iter().for_each(Gate::wake);
         for w in self.workers.drain(..) {
             let _ = w.join();
         }
@@ -162,47 +175,149 @@ impl Drop for Pool {
 }
 
 impl Shared {
+    /// A free place, which is the caller's from now on.
+    fn place(&self) -> Option<usize> {
+        self.loops.iter().position(|l| !l.used.swap(true, Ordering::Acquire))
+    }
+
+    /// Runs a loop in a place that the caller has, and gives the place back.
+    ///
+    /// # Safety
+    /// As for [`Pool::run_body`].
+    unsafe fn run(&self, place: usize, job: Job, threads: u32, extent: u32) {
+        let (this, level) = (&self.loops[place], LEVEL.get() + 1);
+        this.level.store(level, Ordering::Relaxed);
+        // SAFETY: the place is ours, and nobody is let in: see `Loop`.
+        unsafe { *this.job.get() = job };
+        for (k, share) in (0..).zip(&this.shares) {
+            let bound = |k: u32| (extent as u64 * k.min(threads) as u64 / threads as u64) as u32;
+            share.set(bound(k)..bound(k + 1));
+        }
+        this.inside.fetch_or(OPEN, Ordering::SeqCst);
+        self.open.fetch_or(1 << place, Ordering::SeqCst);
+        self.wake(level, threads as usize - 1);
+        // SAFETY: by this function's contract.
+        unsafe { this.take_part() };
+        self.open.fetch_and(!(1 << place), Ordering::SeqCst);
+        this.inside.fetch_and(!OPEN, Ordering::SeqCst);
+        let left = || this.inside.load(Ordering::SeqCst) == 0;
+        profile::waiting(|| {
+            while !left() {
+                this.finished.wait_until(|| left() || self.open_within(level).is_some());
+                self.help(level);
+            }
+        });
+        this.used.store(false, Ordering::Release);
+    }
+
+    /// Wakes up to `most` of those that sleep and may help in a loop of this level.
+    fn wake(&self, level: u32, most: usize) {
+        let waiting = self.loops.iter().filter(|l| l.level.load(Ordering::Relaxed) < level);
+        let gates = self.gates.iter().chain(waiting.map(|l| &l.finished));
+        gates.filter(|gate| gate.sleeping.load(Ordering::SeqCst)).take(most).for_each(Gate::wake);
+    }
+
     /// The life of worker `k`.
     fn work(&self, k: usize) {
-        let mailbox = &self.mailboxes[k];
-        let mut taken = 0;
-        loop {
-            let stopped = || self.stop.load(Ordering::SeqCst);
-            mailbox.gate.wait_until(|| mailbox.posted.load(Ordering::SeqCst) != taken || stopped());
-            if stopped() {
-                return;
+        NUMBER.set(k);
+        let stopped = || self.stop.load(Ordering::SeqCst);
+        while !stopped() {
+            self.gates[k - 1].wait_until(|| self.open_within(0).is_some() || stopped());
+            self.help(0);
+        }
+    }
+
+    /// The place of a loop of a higher level that lets threads in.
+    fn open_within(&self, level: u32) -> Option<usize> {
+        let mut open = self.open.load(Ordering::SeqCst);
+        while open != 0 {
+            let place = open.trailing_zeros() as usize;
+            if self.loops[place].level.load(Ordering::Relaxed) > level {
+                return Some(place);
             }
-            taken += 1;
-            // SAFETY: the mailbox was filled for us: see `Mailbox`. The job is as `run_body` was given it.
-            unsafe { (*mailbox.job.get()).run() };
-            if self.running.fetch_sub(1, Ordering::SeqCst) == 1 {
-                self.finished.wake();
-            }
+            open &= open - 1;
+        }
+        None
+    }
+
+    /// Takes part in a loop of a higher level, if there is one. Those who wait for a loop help in loops of higher levels alone, so
+    /// that they have no more calls on their stacks than loops are nested.
+    fn help(&self, level: u32) {
+        let Some(place) = self.open_within(level) else { return };
+        let this = &self.loops[place];
+        let open = this.inside.fetch_add(1, Ordering::SeqCst) & OPEN != 0;
+        if open && this.level.load(Ordering::Relaxed) > level {
+            // SAFETY: we were let in, and the caller waits until we have left. The job is as `run_body` was given it.
+            unsafe { this.take_part() };
+            self.open.fetch_and(!(1 << place), Ordering::SeqCst);
+        }
+        if this.inside.fetch_sub(1, Ordering::SeqCst) == 1 {
+            this.finished.wake();
         }
     }
 }
 
-impl Mailbox {
-    fn new() -> Mailbox {
+impl Loop {
+    fn new(threads: usize) -> Loop {
         unsafe extern "C" fn nothing(_: *const c_void, _: *const c_void, _: i32) {}
-        let job = Job { body: nothing, context: ptr::null(), closure: ptr::null(), from: 0, to: 0 };
-        Mailbox { posted: AtomicU64::new(0), job: UnsafeCell::new(job), gate: Gate::default() }
+        Loop {
+            used: AtomicBool::new(false),
+            level: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            job: UnsafeCell::new(Job { body: nothing, context: ptr::null(), closure: ptr::null(), min: 0 }),
+            shares: (0..threads).map(|_| Share::default()).collect(),
+            finished: Gate::default(),
+        }
+    }
+
+    /// Runs pieces of this thread's range, then of the others', until nothing is left to take.
+    ///
+    /// # Safety
+    /// As for [`Pool::run_body`]. The thread has the place, or is inside.
+    unsafe fn take_part(&self) {
+        let _standard = FloatEnvironment::standard();
+        // SAFETY: nobody writes it while the caller, or one of those inside, reads it: see `Loop`.
+        let job = unsafe { *self.job.get() };
+        let outer = LEVEL.replace(self.level.load(Ordering::Relaxed));
+        let first = NUMBER.get() % self.shares.len();
+        let (others, own) = self.shares.split_at(first);
+        for share in own.iter().chain(others) {
+            while let Some(piece) = share.take() {
+                // SAFETY: by this function's contract; a piece is taken once.
+                unsafe { job.run(piece) };
+            }
+        }
+        LEVEL.set(outer);
+    }
+}
+
+impl Share {
+    fn set(&self, left: Range<u32>) {
+        self.0.store((left.end as u64) << 32 | left.start as u64, Ordering::Relaxed);
+    }
+
+    /// A piece of what is left, if anything is. What an iteration wrote is seen through `inside`, not through this.
+    fn take(&self) -> Option<Range<u32>> {
+        let mut piece = 0..0;
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            let (next, end) = (left as u32, (left >> 32) as u32);
+            piece = next..next + (end - next).div_ceil(PIECE);
+            (next < end).then_some(left + piece.len() as u64)
+        });
+        taken.ok().map(|_| piece)
     }
 }
 
 impl Job {
-    /// Runs the share on this thread.
+    /// Runs some iterations on this thread.
     ///
     /// # Safety
     /// As for [`Pool::run_body`].
-    unsafe fn run(self) {
-        let _standard = FloatEnvironment::standard();
-        let outer = INSIDE.replace(true);
-        for i in self.from..self.to {
+    unsafe fn run(self, iterations: Range<u32>) {
+        for i in iterations {
             // SAFETY: by this function's contract.
-            unsafe { (self.body)(self.context, self.closure, i) }
+            unsafe { (self.body)(self.context, self.closure, self.min.wrapping_add_unsigned(i)) }
         }
-        INSIDE.set(outer);
     }
 }
 
@@ -288,6 +403,50 @@ mod tests {
             }
         }
         assert_eq!(sum.into_inner(), 3 * rounds);
+    }
+
+    /// Waits until `n` have come, or for ten seconds.
+    fn meet(come: &AtomicI32, n: i32) -> bool {
+        let start = Instant::now();
+        come.fetch_add(1, Ordering::SeqCst);
+        while come.load(Ordering::SeqCst) < n && start.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        come.load(Ordering::SeqCst) >= n
+    }
+
+    #[test]
+    fn who_is_held_up_holds_up_nobody_else() {
+        let (pool, done) = (Pool::new(2), AtomicI32::new(0));
+        pool.for_each(64, |i| {
+            // The piece of 4 iterations that begins here cannot go on before all others are done.
+            if i == 32 {
+                assert!(meet(&done, 61), "{done:?}");
+            } else {
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    }
+
+    #[test]
+    fn threads_that_wait_help_in_nested_loops() {
+        let (pool, inner) = (Pool::new(2), AtomicI32::new(0));
+        // One of the two is done with the outer loop.
+        pool.for_each(2, |i| {
+            if i == 1 {
+                pool.for_each(2, |_| assert!(meet(&inner, 2), "{inner:?}"));
+            }
+        });
+    }
+
+    #[test]
+    fn callers_need_not_wait_for_each_other() {
+        let (pool, come) = (Pool::new(2), AtomicI32::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| pool.for_each(2, |i| assert!(i > 0 || meet(&come, 3), "{come:?}")));
+            }
+        });
     }
 
     #[test]
