@@ -90,10 +90,15 @@ fn clock() -> u64 {
 
 /// Runs profiled code without counting what it does, on any thread.
 pub fn uncounted<T>(run: impl FnOnce() -> T) -> T {
-    let before = registry().paused.swap(true, Ordering::SeqCst);
-    let made = run();
-    registry().paused.store(before, Ordering::SeqCst);
-    made
+    struct Paused(bool);
+    // Also where `run` panics.
+    impl Drop for Paused {
+        fn drop(&mut self) {
+            registry().paused.store(self.0, Ordering::SeqCst);
+        }
+    }
+    let _paused = Paused(registry().paused.swap(true, Ordering::SeqCst));
+    run()
 }
 
 /// Nobody is charged for the time of `wait`, in which this thread waits for others.
