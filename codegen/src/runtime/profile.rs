@@ -139,9 +139,11 @@ pub(crate) extern "C" fn enter(slot: u32) -> u32 {
     if r.paused.load(Ordering::Relaxed) {
         return NOTHING;
     }
-    let now = r.start.elapsed().as_nanos() as u64;
-    let (before, since) = NOW.replace((slot, now));
+    let (before, since) = NOW.get();
+    // It goes on otherwise: the iterations of a parallel loop begin one after the other on the thread that called it.
     if before != slot {
+        let now = r.start.elapsed().as_nanos() as u64;
+        NOW.set((slot, now));
         THREAD.with(|t| {
             let t = t.get_or_init(|| {
                 let zeros = || [const { AtomicU64::new(0) }; SLOTS];
