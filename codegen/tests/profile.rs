@@ -103,7 +103,7 @@ fn funcs_are_told_apart() {
     );
     assert_eq!((row("first").entries, row("first").allocations), (1, 1));
 
-    // The second of two iterations takes nearly all the time; who waits for it computes nothing.
+    // The second of two iterations takes nearly all the time, on whichever thread; who waits for it computes nothing.
     let c = uneven();
     let out = Buffer::new(BufferSpec::new(ScalarType::F32, &[2])).expect("memory");
     let start = Instant::now();
@@ -111,7 +111,9 @@ fn funcs_are_told_apart() {
     let wall = start.elapsed();
     let rows = report().rows;
     let time: Duration = rows.iter().filter(|r| r.pipeline == "waits").map(|r| r.time).sum();
-    assert!(time > wall / 4 && time < wall * 5 / 4, "{time:?} of all threads in {wall:?}");
+    // A million sums, each of which waits for the one before; were waiting counted, it would be nearly twice the whole.
+    let least = Duration::from_micros(200);
+    assert!(time > least && time < wall * 3 / 2, "{time:?} of all threads in {wall:?}");
 }
 
 /// One term at 0 and a million at 1, on two threads.

@@ -64,7 +64,7 @@ struct Loop {
     /// Number of threads that came in to help, and [`OPEN`] while they are let in.
     inside: AtomicU32,
     job: UnsafeCell<Job>,
-    /// What is left of the threads' ranges.
+    /// The threads' ranges, as far as nobody has taken them.
     shares: Box<[Share]>,
     /// Of the caller, which waits until nobody is inside.
     finished: Gate,
