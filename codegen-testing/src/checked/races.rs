@@ -60,22 +60,11 @@ impl Positions {
 
     /// May code at `a` run at the same time as code at `b`?
     pub fn concurrent(&self, a: Position, b: Position) -> bool {
-        let node = |p: Position| self.nodes[p as usize];
-        let (mut a, mut b) = (a, b);
-        while node(a).depth > node(b).depth {
-            a = node(a).parent;
-        }
-        while node(b).depth > node(a).depth {
-            b = node(b).parent;
-        }
-        while a != b && node(a).parent != node(b).parent {
-            (a, b) = (node(a).parent, node(b).parent);
-        }
-        a != b && node(a).execution == node(b).execution
+        self.seen_from(a, b).is_some()
     }
 
-    /// The iteration that stands for `past`, where the run was before, to all that follows `here`; `None` if `here` does. Of a loop
-    /// that has ended, only the place around it is left.
+    /// The iteration that stands for `past`, where the run was before, to all that follows `here`; `None` if `here` does: the two
+    /// are not concurrent. Of a loop that has ended, only the place around it is left.
     fn seen_from(&self, past: Position, here: Position) -> Option<Position> {
         let (mut a, mut b) = (past, here);
         while self.depth(a) > self.depth(b) {
