@@ -29,6 +29,7 @@ pub mod analysis;
 pub mod backend;
 pub mod cache;
 pub mod compile;
+mod environment;
 pub mod error;
 pub mod expr;
 pub mod func;

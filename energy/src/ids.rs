@@ -40,7 +40,7 @@ pub type Offset = SmallVec<[i32; 3]>;
 
 /// Componentwise sum.
 pub(crate) fn moved(o: &Offset, by: &Offset) -> Offset {
-    debug_assert_eq!(o.len(), by.len());
+    assert_eq!(o.len(), by.len(), "dims of offsets");
     o.iter().zip(by).map(|(a, b)| a + b).collect()
 }
 

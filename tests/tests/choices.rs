@@ -1,4 +1,4 @@
-//! Choices of storage change no result: every combination that is possible on five small energies, against the assembled path.
+//! Choices of storage change no result: combinations that are possible on five small energies, against the assembled path.
 
 use sumsq::assembled::{self, LinearSolver};
 use sumsq::codegen::Target;
@@ -57,21 +57,26 @@ fn by_cholesky((energy, data): &Small) -> f64 {
     assembled::solve(energy, data, &compile, &solve, LinearSolver::Cholesky).unwrap().energy_final
 }
 
-/// Certifies all combinations of choices of a problem, of which there are so many; LLVM optimises one in seven.
+/// A problem and the number of its combinations of choices.
+type Combined = (Small, usize);
+
+/// Tests take one combination in so many, as all take minutes: not a multiple of how many values a choice has, 2 or 3, so that all come.
+const SAMPLED: usize = 5;
+
+/// Certifies one in so many combinations of choices of a problem; LLVM optimises one in seven.
 #[track_caller]
-fn all_combinations(problem: &Small, many: usize) {
+fn certify_combinations((problem, many): &Combined, step: usize) {
     let (expected, mut all) = (by_cholesky(problem), vec![]);
     combinations(&problem.0, &Overrides::default(), 0, &mut all);
-    assert_eq!(all.len(), many);
-    for (i, given) in all.iter().enumerate() {
+    assert_eq!(all.len(), *many);
+    for (i, given) in all.iter().step_by(step).enumerate() {
         let limits = if i % 7 == 0 { CompileLimits::default() } else { made_fast() };
         certify(problem, given, limits, expected);
     }
 }
 
 /// A mask, a part to hoist.
-#[test]
-fn image() {
+fn image() -> Combined {
     let (w, h) = (21, 11);
     let mut random = Random::new(21);
     let text = r#"
@@ -82,12 +87,11 @@ fn image() {
         Residual{name="fit", 0.3 * X(0,0) - A(0,0), X(0,0) - cos(X(1,0)) * X(0,1)}
     "#;
     let arrays = [doubles("X", &[h, w], random.numbers(w * h)), doubles("A", &[h, w], random.numbers(w * h))];
-    all_combinations(&bind(text, &arrays), 120);
+    (bind(text, &arrays), 120)
 }
 
 /// Three dims, in rings of planes or not; a diagonal that the sweeps could compute, bytes.
-#[test]
-fn volume() {
+fn volume() -> Combined {
     let (w, h, d) = (9, 6, 7);
     let mut random = Random::new(22);
     let text = r#"
@@ -99,12 +103,11 @@ fn volume() {
     let bytes: Vec<f64> = random.numbers(w * h * d).iter().map(|v| (v.abs() * 255.0).round()).collect();
     let arrays =
         [doubles("X", &[d, h, w, 2], random.numbers(2 * w * h * d)), doubles("A", &[d, h, w], bytes)];
-    all_combinations(&bind(text, &arrays), 96);
+    (bind(text, &arrays), 96)
 }
 
 /// Hyperedges, records, a global.
-#[test]
-fn mesh() {
+fn mesh() -> Combined {
     let (n, edges) = (19, 60);
     let mut random = Random::new(23);
     let text = r#"
@@ -122,7 +125,7 @@ fn mesh() {
         indices("G.a", 1, random.below(n - 2, edges)),
         indices("G.b", 1, random.below(4, edges)),
     ];
-    all_combinations(&bind(text, &arrays), 120);
+    (bind(text, &arrays), 120)
 }
 
 /// Hyperedges whose stored partials nothing but the gathers reads, through the hyperedges' numbers.
@@ -148,8 +151,7 @@ fn gathers_alone_read_by_number() {
 }
 
 /// A computed array.
-#[test]
-fn computed_arrays() {
+fn computed_arrays() -> Combined {
     let (w, h) = (19, 9);
     let mut random = Random::new(24);
     let text = r#"
@@ -158,12 +160,11 @@ fn computed_arrays() {
         local B = ComputedArray("B", {W,H}, sin(X(0,0)) * X(1,0))
         Residual{name="one", B(0,0) - B(0,1), B(0,0) - 0.2 * X(0,0)}
     "#;
-    all_combinations(&bind(text, &[doubles("X", &[h, w], random.numbers(w * h))]), 108);
+    (bind(text, &[doubles("X", &[h, w], random.numbers(w * h))]), 108)
 }
 
 /// Two images whose residuals meet nowhere, one with bounds: each has choices of its own.
-#[test]
-fn two_images() {
+fn two_images() -> Combined {
     let (w, h, n, m) = (17, 9, 12, 10);
     let mut random = Random::new(25);
     let text = r#"
@@ -174,7 +175,40 @@ fn two_images() {
         Residual{name="all", X(0,0) - 0.3, X(0,0) - X(1,1), Y(0,0) * Y(0,0) - 0.7, Y(0,0) - 2 * Y(0,1)}
     "#;
     let arrays = [doubles("X", &[h, w], random.numbers(w * h)), doubles("Y", &[m, n], random.numbers(n * m))];
-    all_combinations(&bind(text, &arrays), 96);
+    (bind(text, &arrays), 96)
+}
+
+#[test]
+fn combinations_of_an_image() {
+    certify_combinations(&image(), SAMPLED);
+}
+
+#[test]
+fn combinations_of_a_volume() {
+    certify_combinations(&volume(), SAMPLED);
+}
+
+#[test]
+fn combinations_of_a_mesh() {
+    certify_combinations(&mesh(), SAMPLED);
+}
+
+#[test]
+fn combinations_of_computed_arrays() {
+    certify_combinations(&computed_arrays(), SAMPLED);
+}
+
+#[test]
+fn combinations_of_two_images() {
+    certify_combinations(&two_images(), SAMPLED);
+}
+
+#[test]
+#[ignore = "five minutes: every combination"]
+fn every_combination() {
+    for problem in [image(), volume(), mesh(), computed_arrays(), two_images()] {
+        certify_combinations(&problem, 1);
+    }
 }
 
 /// Every value of every choice of the larger small problems, each alone.

@@ -24,7 +24,7 @@ const BESIDE: [&str; 7] = ["tests", "docs", "benches", "examples", "data", "code
 
 /// The copy is compiled once and runs a few tests: its crates are not optimised. Dependencies keep the profile that they were built with.
 const PROFILE: [(&str, &str); 3] =
-    [("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_INCREMENTAL", "0")];
+    [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), ("CARGO_INCREMENTAL", "0"), ("SUMSQ_VERIFY", "1")];
 
 struct Patch {
     name: String,
@@ -52,6 +52,8 @@ pub fn how_to() -> Result<(), Failure> {
         apply.env("GIT_CEILING_DIRECTORIES", &target.join("how-to").to_string_lossy()).run()?;
     }
     for line in patches.iter().flat_map(|p| &p.tests) {
+        // In release, whose dependencies are built.
+        let line = line.replacen("cargo test", "cargo test --release", 1);
         let line: Vec<&str> = line.split_whitespace().collect();
         let mut test = task(&line).within(&tree).env("CARGO_TARGET_DIR", &target.to_string_lossy());
         for (name, value) in PROFILE {

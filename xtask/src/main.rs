@@ -45,7 +45,7 @@ usage: cargo xtask TASK
   notices         writes THIRD_PARTY.txt: crates that the tool and the C library contain, with their licences
   deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)
   lint            layers, first words of doc comments, notices, formatting, clippy and docs, warnings as errors
-  ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
+  ci              lint, test, how-to: minutes of each step, counts of tests
   nightly [STEP]  full, fuzz, miri, threads, valgrind, aarch64, bundle, python, deny, msrv: ignored tests, long runs of fuzz, miri on
                   buffers, a thread sanitizer on the pool, valgrind on a solve and a C program, image pipelines on an emulator of AArch64, a
                   bundle on the stand-in for the driver, the Python package, dependencies, the oldest compiler";
@@ -139,13 +139,12 @@ fn compare(old: &str, options: &[&str]) -> Result<(), Failure> {
 }
 
 fn ci() -> Result<(), Failure> {
-    let (mut steps, mut tally) = (Steps::default(), Tally::default());
+    let mut steps = Steps::default();
     steps.run("lint", lint)?;
     // Apart, so that what is slow is known: building the tests, or running them.
     steps.run("build of the tests", suite::build)?;
-    steps.run("test", || suite::all(&mut tally, false))?;
-    steps.run("how-to", how_to::how_to)?;
-    steps.run("release", || suite::released(&mut tally))
+    steps.run("test", || suite::all(&mut Tally::default(), false))?;
+    steps.run("how-to", how_to::how_to)
 }
 
 /// Prints the minutes of each step, also of one that fails.

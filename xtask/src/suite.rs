@@ -6,9 +6,6 @@ use std::sync::Mutex;
 /// Ignored tests stay fewer than this.
 const MOST_IGNORED: usize = 10;
 
-/// Suites that CI runs in release too: the tool, the C interfaces, the energy language.
-const RELEASED: [&str; 4] = ["tool", "interfaces", "c_programs", "language"];
-
 /// Set by hand to rewrite golden files: tests of those then compare nothing.
 const UPDATE: &str = "SUMSQ_UPDATE";
 
@@ -27,32 +24,26 @@ pub struct Tally {
 const LANES: [&[&[&str]]; 2] =
     [&[&["--lib", "--bins", "--test", "[!l-z]*"]], &[&["--test", "[l-z]*"], &["--doc"]]];
 
+/// Tests are built in release, as what users run.
+const TEST: [&str; 3] = ["test", "--release", "--workspace"];
+
 /// Builds all tests, and examples, so that lanes find everything built.
 pub fn build() -> Result<(), Failure> {
-    cargo(&["test", "--workspace", "--no-run"]).run()
+    cargo(&[&TEST[..], &["--no-run"]].concat()).run()
 }
 
-/// All tests in the profile of development. `full`: ignored ones too.
+/// All tests. `full`: ignored ones too.
 pub fn all(tally: &mut Tally, full: bool) -> Result<(), Failure> {
     build()?;
     let ignored: &[&str] = if full { &["--", "--include-ignored"] } else { &[] };
     tally.run(&LANES.map(|lane| {
-        lane.iter()
-            .map(|part| [&["test", "--workspace", "--no-fail-fast"], *part, ignored].concat())
-            .collect()
+        lane.iter().map(|part| [&TEST[..], &["--no-fail-fast"], *part, ignored].concat()).collect()
     }))
 }
 
-/// The ignored tests alone, in release.
+/// The ignored tests alone.
 pub fn ignored() -> Result<(), Failure> {
-    cargo(&["test", "--release", "--workspace", "--", "--ignored"]).run()
-}
-
-/// The suites of users' surfaces, in release.
-pub fn released(tally: &mut Tally) -> Result<(), Failure> {
-    let mut args = vec!["test", "--release", "--workspace"];
-    args.extend(RELEASED.iter().flat_map(|suite| ["--test", suite]));
-    tally.run(&[vec![args]])
+    cargo(&[&TEST[..], &["--", "--ignored"]].concat()).run()
 }
 
 impl Tally {
@@ -112,7 +103,7 @@ impl Tally {
 /// Runs a cargo command; what a test program prints comes in one piece, when it ends.
 fn follow(args: &[&str], tally: &Mutex<&mut Tally>) -> Result<(), Failure> {
     let mut piece = String::new();
-    let done = cargo(args).lines(|line| {
+    let done = cargo(args).env("SUMSQ_VERIFY", "1").lines(|line| {
         piece = std::mem::take(&mut piece) + line + "\n";
         if line.starts_with("test result: ") {
             let mut tally = tally.lock().unwrap_or_else(|e| e.into_inner());

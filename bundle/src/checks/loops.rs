@@ -14,7 +14,7 @@ const STEPS: [usize; 2] = [2, 3];
 
 pub fn loops(extent: Extent) {
     let device = Device::shared(0).unwrap_or_else(|e| panic!("{e}"));
-    let names = ["image_warping_small", "arap_hand", "laplacian_small", "poisson_image_editing_small"];
+    let names = ["laplacian_small", "arap_hand", "image_warping_small", "poisson_image_editing_small"];
     for name in &names[..extent.of(4, 2)] {
         let case = Case::open(name);
         let compile = CompileOptions { backend: Backend::Cuda, ..CompileOptions::default() };

@@ -37,6 +37,7 @@ pub(crate) mod warps;
 mod words;
 
 use crate::analysis::algebra::Facts;
+use crate::environment::asked;
 use crate::error::Error;
 use crate::expr::{Flat, Name, Param, Part};
 use crate::func::{Layout, Output, Pipeline};
@@ -70,11 +71,11 @@ pub struct LowerOptions {
 }
 
 impl Default for LowerOptions {
-    /// `SUMSQ_DUMP` names the folder; debug builds verify; `SUMSQ_PROFILE` turns profiles on.
+    /// `SUMSQ_DUMP` names the folder; debug builds verify, and others with `SUMSQ_VERIFY`; `SUMSQ_PROFILE` turns profiles on.
     fn default() -> Self {
         LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
-            verify: cfg!(debug_assertions),
+            verify: cfg!(debug_assertions) || asked("SUMSQ_VERIFY"),
             profile: crate::runtime::profile::enabled(),
             limits: Limits::default(),
         }

@@ -232,7 +232,7 @@ impl Buffer {
 
     /// The elements, `E` being the type of [`Buffer::spec`].
     pub(super) fn cells<E: Element>(&self) -> Cells<E> {
-        debug_assert_eq!(self.spec().ty.bytes(), size_of::<E>());
+        assert_eq!(self.spec().ty.bytes(), size_of::<E>(), "size of an element");
         Cells(self.plane_ptr(0).cast())
     }
 

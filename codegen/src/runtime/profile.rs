@@ -11,6 +11,7 @@
 //!
 //! Nothing is printed here: [`report`] gives the table.
 
+use crate::environment::asked;
 use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -116,9 +117,9 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does the environment ask for profiles (`SUMSQ_PROFILE`, neither empty nor 0)?
+/// Does the environment ask for profiles (`SUMSQ_PROFILE`)?
 pub fn enabled() -> bool {
-    std::env::var_os("SUMSQ_PROFILE").is_some_and(|v| !v.is_empty() && v != "0")
+    asked("SUMSQ_PROFILE")
 }
 
 /// The slot of a Func; the same for all code of one name.

@@ -6,7 +6,7 @@ use sumsq_codegen::functions::Algebra;
 impl Dag {
     /// `function(arguments)`.
     pub fn call(&mut self, function: Function, arguments: &[ExprId]) -> ExprId {
-        debug_assert_eq!(arguments.len(), function.arity());
+        assert_eq!(arguments.len(), function.arity(), "arguments of {}", function.name());
         if function == Function::Pow {
             return self.pow(arguments[0], arguments[1]);
         }

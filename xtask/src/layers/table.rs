@@ -16,6 +16,7 @@ pub const CRATES: [Crate; 5] = [
         folder: "codegen",
         layers: &[
             "stack",
+            "environment",
             "types",
             "functions",
             "target",

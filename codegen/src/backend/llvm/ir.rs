@@ -307,7 +307,7 @@ impl Ir {
 
     fn enum_attribute(&self, name: &str, value: u64) -> LLVMAttributeRef {
         let kind = llvm!(LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()));
-        debug_assert_ne!(kind, 0, "LLVM has no attribute {name}");
+        assert_ne!(kind, 0, "LLVM has no attribute {name}");
         llvm!(LLVMCreateEnumAttribute(self.context, kind, value))
     }
 
@@ -445,7 +445,7 @@ impl Ir {
     pub(super) fn intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
         let mut types: Vec<_> = types.iter().map(|t| t.0).collect();
         let id = llvm!(LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len()));
-        debug_assert_ne!(id, 0, "LLVM has no intrinsic {name}");
+        assert_ne!(id, 0, "LLVM has no intrinsic {name}");
         let (p, n) = (types.as_mut_ptr(), types.len());
         let val = Val(llvm!(LLVMGetIntrinsicDeclaration(self.module, id, p, n)));
         let ty = Ty(llvm!(LLVMIntrinsicGetType(self.context, id, p, n)));
