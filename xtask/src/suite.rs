@@ -1,6 +1,6 @@
 //! Test runs, counted. A test runs, or is ignored in its source with a reason: any other skip fails the run.
 
-use crate::process::{Failure, cargo};
+use crate::process::{Failure, artifacts, cargo};
 use std::sync::Mutex;
 
 /// Ignored tests stay fewer than this.
@@ -52,8 +52,8 @@ impl Tally {
         if std::env::var_os(UPDATE).is_some() {
             return Err(Failure(format!("with {UPDATE} set, tests rewrite what they should compare with")));
         }
-        let tally = Mutex::new(self);
-        let follow = |lane: &Vec<Vec<&str>>| lane.iter().try_for_each(|args| follow(args, &tally));
+        let (tally, kept) = (Mutex::new(self), nothing_kept()?);
+        let follow = |lane: &Vec<Vec<&str>>| lane.iter().try_for_each(|args| follow(args, &kept, &tally));
         let failed: Vec<String> = std::thread::scope(|s| {
             let lanes: Vec<_> = lanes.iter().map(|lane| s.spawn(move || follow(lane))).collect();
             let ends = lanes.into_iter().filter_map(|lane| lane.join().ok()?.err());
@@ -100,10 +100,17 @@ impl Tally {
     }
 }
 
-/// Runs a cargo command; what a test program prints comes in one piece, when it ends.
-fn follow(args: &[&str], tally: &Mutex<&mut Tally>) -> Result<(), Failure> {
+/// An empty folder for what the programs of a run keep: tests compile many pipelines again and again, and a run compiles each of them once.
+fn nothing_kept() -> Result<String, Failure> {
+    let folder = artifacts("kept-by-tests")?;
+    std::fs::remove_dir_all(&folder).map_err(|e| Failure(format!("{}: {e}", folder.display())))?;
+    Ok(folder.to_string_lossy().into_owned())
+}
+
+/// Runs a cargo command, whose programs keep code in a folder; what a test program prints comes in one piece, when it ends.
+fn follow(args: &[&str], kept: &str, tally: &Mutex<&mut Tally>) -> Result<(), Failure> {
     let mut piece = String::new();
-    let done = cargo(args).env("SUMSQ_VERIFY", "1").lines(|line| {
+    let done = cargo(args).env("SUMSQ_VERIFY", "1").env("SUMSQ_CACHE", kept).lines(|line| {
         piece = std::mem::take(&mut piece) + line + "\n";
         if line.starts_with("test result: ") {
             let mut tally = tally.lock().unwrap_or_else(|e| e.into_inner());
