@@ -3,7 +3,7 @@
 use crate::matrix_free::draft::Draft;
 use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::computed;
-use crate::matrix_free::schedule::Scheduler;
+use crate::matrix_free::schedule::{Scheduler, cpu};
 use crate::matrix_free::skeleton::{Scheduled, Span};
 use crate::matrix_free::vectors::{VectorId, What};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,7 +41,9 @@ impl Draft<'_> {
     /// Declares all that is used and schedules the nests.
     fn declare(&mut self, stored: Vec<ComputedId>, nest: Option<&(SpaceId, Name)>) -> Schedule {
         let k = self.k;
-        let mut scheduler = Scheduler::new(&k.target);
+        // What is skipped are single vectors.
+        let skips = self.nests.iter().any(|nest| nest.live.is_some());
+        let mut scheduler = Scheduler::new(&k.target, !skips && self.p.funcs.values().any(cpu::is_long_sum));
         self.nests.iter().for_each(|nest| scheduler.add(nest));
         let alone =
             |f: &Name| self.p.funcs[f].vars.is_empty() && !self.nests.iter().any(|nest| nest.func == *f);

@@ -5,9 +5,9 @@
 
 use crate::matrix_free::params::{Size, strip};
 use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::schedule::StageHandle;
-use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Schedule, Tail, Target};
+use sumsq_codegen::{BinaryOp, Expr, ExprKind, Func, LoopLevel, Memory, Name, Schedule, Tail, Target};
 
 /// Pixels below which cutting a strip in two is not worth a barrier.
 const STRIP_PIXELS: usize = 16 * 1024;
@@ -20,6 +20,13 @@ const BLOCKS: i32 = 16;
 
 /// Entries of a vertex's rows that one thread takes at a time.
 const ENTRIES: i32 = 1024;
+
+/// Vectors that one pass over a long sum of products with constants computes: a constant is loaded once for all of them. With one vector every
+/// product loads two operands, and PCG on one residual over 15 x 15 pixels takes 1.6 to 2.6 times as long.
+const VECTORS: i32 = 2;
+
+/// Products with constants in a sum that is long.
+const LONG: usize = 48;
 
 /// Height of a strip along the last dim, from sizes alone: 32 strips, fewer where a strip would be so small
 /// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
@@ -39,6 +46,8 @@ pub struct Scheduler {
     /// The directives so far.
     pub schedule: Schedule,
     lanes: i32,
+    /// Lanes of what a reduction computes.
+    summed: i32,
     /// The loops of every nest that others may be computed in.
     loops: FxHashMap<Name, Loops>,
 }
@@ -47,14 +56,18 @@ pub struct Scheduler {
 struct Loops {
     /// The innermost loop outside of the vector: where producers of single vectors are computed.
     vector: LoopLevel,
+    /// Lanes of the vector.
+    lanes: i32,
     /// Of a reduction: the loop over rows of a strip (equal to that over strips in one dim), and the parallel loop over strips.
     rows: Option<(LoopLevel, LoopLevel)>,
 }
 
 impl Scheduler {
-    /// Nothing is scheduled yet.
-    pub fn new(target: &Target) -> Scheduler {
-        Scheduler { schedule: Schedule::new(), lanes: target.lanes, loops: FxHashMap::default() }
+    /// Nothing is scheduled yet. `long_sums`: reductions are over sums of many products with constants.
+    pub fn new(target: &Target, long_sums: bool) -> Scheduler {
+        let lanes = target.lanes;
+        let summed = if long_sums { VECTORS * lanes } else { lanes };
+        Scheduler { schedule: Schedule::new(), lanes, summed, loops: FxHashMap::default() }
     }
 
     /// Adds the directives of a nest; that of its reader must be there.
@@ -100,7 +113,7 @@ impl Scheduler {
             loops(self.schedule.update(&nest.func, u));
         }
         let vector = LoopLevel::pure(&nest.func, "vec");
-        self.loops.insert(nest.func.clone(), Loops { vector, rows: None });
+        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.lanes, rows: None });
     }
 
     fn pairs(&mut self, nest: &Nest, strip: Strip, written_out: Option<i32>) {
@@ -129,7 +142,7 @@ impl Scheduler {
             stage.skip_unless("vec", live.clone());
         }
         let vector = LoopLevel::pure(&nest.func, "vec");
-        self.loops.insert(nest.func.clone(), Loops { vector, rows: None });
+        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.lanes, rows: None });
     }
 
     fn rows_in(&mut self, nest: &Nest, reader: &Name) {
@@ -143,7 +156,8 @@ impl Scheduler {
         s.func(name).compute_root().relaxed().split("block", "strip", "b", BLOCKS, Tail::Predicate);
         s.func(name).parallel("strip").vectorize("lane", self.lanes, Tail::Predicate);
         s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
-        self.loops.insert(name.clone(), Loops { vector: LoopLevel::pure(name, "laneo"), rows: None });
+        let vector = LoopLevel::pure(name, "laneo");
+        self.loops.insert(name.clone(), Loops { vector, lanes: self.lanes, rows: None });
     }
 
     fn reduction(&mut self, nest: &Nest, over: &[Name], strip: Strip) {
@@ -156,7 +170,7 @@ impl Scheduler {
         s.func(name).compute_root().relaxed();
         s.update(name, 0)
             .split(last, "strip", "row", height(strip), Tail::Predicate)
-            .split(first, "vec", "lane", self.lanes, Tail::Predicate)
+            .split(first, "vec", "lane", self.summed, Tail::Predicate)
             .rfactor(&[("strip", "s")], &strips);
         s.func(&strips).compute_root();
         s.update(&strips, 0).rfactor(&[("lane", "l")], &lanes).parallel("s").vectorize_loop("lane");
@@ -174,28 +188,30 @@ impl Scheduler {
         }
         let row = if vars.len() == 1 { strip.clone() } else { LoopLevel::update(&lanes, 0, "row") };
         let vector = LoopLevel::update(&lanes, 0, "vec");
-        self.loops.insert(nest.func.clone(), Loops { vector, rows: Some((row, strip)) });
+        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.summed, rows: Some((row, strip)) });
     }
 
-    fn vector_of(&self, reader: &Name) -> LoopLevel {
-        self.loops.get(reader).expect("the reader has a nest").vector.clone()
+    /// The loop over vectors of a nest, and their lanes.
+    fn vector_of(&self, reader: &Name) -> (LoopLevel, i32) {
+        let loops = self.loops.get(reader).expect("the reader has a nest");
+        (loops.vector.clone(), loops.lanes)
     }
 
     fn stored(&mut self, nest: &Nest, reader: &Name) {
-        let (vector, x) = (self.vector_of(reader), &nest.vars[0]);
+        let ((vector, lanes), x) = (self.vector_of(reader), &nest.vars[0]);
         let stage = self.schedule.func(&nest.func).relaxed().compute_at(vector);
-        let stage = stage.vectorize(x, self.lanes, Tail::Predicate).sink();
+        let stage = stage.vectorize(x, lanes, Tail::Predicate).sink();
         if let Some(id) = nest.in_place_of {
             stage.in_place_of(&id.to_string());
         }
     }
 
     fn registers(&mut self, nest: &Nest, reader: &Name) {
-        let (vector, x) = (self.vector_of(reader), &nest.vars[0]);
+        let ((vector, lanes), x) = (self.vector_of(reader), &nest.vars[0]);
         let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(Memory::Register);
-        stage.vectorize(x, self.lanes, Tail::Predicate);
+        stage.vectorize(x, lanes, Tail::Predicate);
         for u in 0..nest.updates {
-            self.schedule.update(&nest.func, u).vectorize(x, self.lanes, Tail::Predicate);
+            self.schedule.update(&nest.func, u).vectorize(x, lanes, Tail::Predicate);
         }
     }
 
@@ -208,7 +224,9 @@ impl Scheduler {
             let last = &nest.vars[nest.vars.len() - 1];
             stage = stage.fold_storage(last, (2 * reach + 1).next_power_of_two());
         }
-        let stage = stage.align_bounds(x, self.lanes as u32).vectorize(x, self.lanes, Tail::Predicate);
+        // Whole vectors of memory, whose halo has no room for more.
+        let lanes = if stored { self.lanes } else { self.summed };
+        let stage = stage.align_bounds(x, self.lanes as u32).vectorize(x, lanes, Tail::Predicate);
         let stage = match stored {
             true => stage.sink().non_temporal(Size::Streaming.expr()),
             false => stage,
@@ -217,6 +235,36 @@ impl Scheduler {
             stage.skip_unless(&format!("{x}o"), live.clone());
         }
     }
+}
+
+/// Is this a long sum of products with constants, and of little else? Then it keeps few values beside the sum.
+pub fn is_long_sum(f: &Func) -> bool {
+    let mut left: Vec<&Expr> = f.values.iter().collect();
+    let (mut seen, mut products, mut others) = (FxHashSet::default(), 0, 0);
+    let is_constant = |e: &Expr| matches!(e.kind(), ExprKind::Float(_));
+    while let Some(e) = left.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        match e.kind() {
+            // Coordinates are no floats.
+            ExprKind::Call { .. } => continue,
+            ExprKind::Binary(BinaryOp::Mul, a, b) | ExprKind::Fma(a, b, _)
+                if is_constant(a) || is_constant(b) =>
+            {
+                products += 1;
+            }
+            ExprKind::Binary(BinaryOp::Add | BinaryOp::Sub, ..) | ExprKind::Float(_) => (),
+            // Guards are the same for all lanes inside.
+            ExprKind::Select(_, a, b) => {
+                left.extend([a, b]);
+                continue;
+            }
+            _ => others += 1,
+        }
+        e.for_each_child(|child| left.push(child));
+    }
+    products >= LONG && others <= products / 8
 }
 
 /// The share of a domain that one thread takes at a time.
@@ -232,6 +280,23 @@ fn height(of: Strip) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sumsq_codegen::{ScalarType, Var};
+
+    #[test]
+    fn long_sums_are_of_products_with_constants() {
+        let x = Var::new("x");
+        let p = |i: i32| Expr::call("p", ScalarType::F32, vec![Expr::from(&x) + i], 0);
+        let taps = |n: i32, factor: &dyn Fn(i32) -> Expr| {
+            (0..n).map(|i| factor(i) * p(i)).reduce(|a, b| a + b).unwrap()
+        };
+        let is_long = |e: Expr| is_long_sum(&Func::new("f", &[x.clone()], vec![e]));
+        let constant = |i: i32| Expr::float(ScalarType::F32, 0.5 + f64::from(i));
+        assert!(is_long(taps(60, &constant)));
+        assert!(is_long(taps(60, &constant) - p(3) * p(4)), "one product of values among sixty");
+        assert!(!is_long(taps(40, &constant)), "too few");
+        assert!(!is_long(taps(60, &|i| p(-i))), "nothing to load once");
+        assert!(!is_long((0..60).map(p).reduce(|a, b| a + b).unwrap()), "no products");
+    }
 
     #[test]
     fn strips_come_from_sizes() {

@@ -25,10 +25,10 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// Nothing is scheduled yet.
-    pub fn new(target: &Target) -> Scheduler {
+    /// Nothing is scheduled yet. `long_sums`: reductions are over sums of many products with constants.
+    pub fn new(target: &Target, long_sums: bool) -> Scheduler {
         match target.gpu {
-            None => Scheduler::Cpu(cpu::Scheduler::new(target)),
+            None => Scheduler::Cpu(cpu::Scheduler::new(target, long_sums)),
             Some(_) => Scheduler::Gpu(gpu::Scheduler::default()),
         }
     }
