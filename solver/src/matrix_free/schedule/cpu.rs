@@ -1,7 +1,7 @@
 //! Directives of nests for a CPU, and the numbers that follow from the machine.
 //!
-//! Strips run in parallel; vectors of as many elements as the target has lanes run along the fastest dim, with masks where a row
-//! ends.
+//! Strips run in parallel; vectors of as many elements as the target has lanes, of more in long sums, run along the fastest dim, with masks where
+//! a row ends.
 
 use crate::matrix_free::params::{Size, strip};
 use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
@@ -46,7 +46,7 @@ pub struct Scheduler {
     /// The directives so far.
     pub schedule: Schedule,
     lanes: i32,
-    /// Lanes of what a reduction computes.
+    /// Lanes of a reduction's vectors.
     summed: i32,
     /// The loops of every nest that others may be computed in.
     loops: FxHashMap<Name, Loops>,
@@ -289,7 +289,7 @@ mod tests {
         let taps = |n: i32, factor: &dyn Fn(i32) -> Expr| {
             (0..n).map(|i| factor(i) * p(i)).reduce(|a, b| a + b).unwrap()
         };
-        let is_long = |e: Expr| is_long_sum(&Func::new("f", &[x.clone()], vec![e]));
+        let is_long = |e: Expr| is_long_sum(&Func::new("f", &[x], vec![e]));
         let constant = |i: i32| Expr::float(ScalarType::F32, 0.5 + f64::from(i));
         assert!(is_long(taps(60, &constant)));
         assert!(is_long(taps(60, &constant) - p(3) * p(4)), "one product of values among sixty");
