@@ -19,13 +19,15 @@ fn work_waits_for_somebody_who_waits() {
     let mut pinned = null_mut();
     cu!(cuMemHostAlloc(&mut pinned, 4, 0)).unwrap();
     let mut pageable = 0u32;
+    // A reference would promise that nobody writes.
+    let pageable = &raw mut pageable;
     // SAFETY: four bytes were allocated.
     unsafe { pinned.cast::<u32>().write(0) };
-    for to in [pinned, (&raw mut pageable).cast()] {
+    for to in [pinned, pageable.cast()] {
         cu!(cuMemcpyDtoHAsync_v2(to, x, 4, p.stream)).unwrap();
     }
     // SAFETY: both live.
-    let both = || unsafe { [pinned.cast::<u32>().read(), (&raw const pageable).read()] };
+    let both = || unsafe { [pinned.cast::<u32>().read(), pageable.read()] };
     assert_eq!(both(), [0, 0]);
     cu!(cuStreamSynchronize(p.stream)).unwrap();
     assert_eq!(both(), [5, 5]);
