@@ -3,9 +3,9 @@
 use sumsq::energy::Energy;
 use sumsq::{
     CompileOptions, Options, Overrides, Precision, Preconditioner, ProblemData, SolveError, SolveOptions,
-    Solver,
+    Solver, Value,
 };
-use sumsq_tests::{Random, small};
+use sumsq_tests::{Random, bind, doubles, small};
 
 const CHOICES: [&str; 7] = ["in_place", "r", "r+j", "jp", "r+j+jp", "blocks", "r+j+blocks"];
 
@@ -77,6 +77,35 @@ fn computed_arrays_at_vertices() {
     let (energy, data) = small::computed_arrays_at_vertices();
     let recomputed = ["B=recomputed", "C=recomputed,edge=jp", "j,B=recomputed,C=recomputed"];
     choices(&energy, &data, &[&CHOICES[..], &recomputed[..]].concat());
+}
+
+/// Stored values are 0 where a stencil has no instance, also where the elements that it would read there exist: behind the last ones that
+/// `one` reads, before the first ones that `other` does.
+#[test]
+fn one_sided_stencils() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", double, {W,H}, 0)
+        local A = Array("A", double, {W,H}, 1)
+        Residual{name="one", 0.5*X(1,0) + 2*X(3,2) + 0.3*X(0,0) - A(0,0)}
+        Residual{name="other", A(0,0)*X(-2,-1) - 0.7*X(0,0) - A(0,-1)}
+        Energy(0.1*(X(0,0) - A(0,0)))
+    "#;
+    let (mut random, w, h) = (Random::new(4), 19, 7);
+    let arrays = ["X", "A"].map(|name| doubles(name, &[h, w], random.numbers(w * h)));
+    let (energy, data) = bind(text, &arrays);
+    choices(&energy, &data, &CHOICES);
+    let x = random.numbers(w * h);
+    for direction in [Value::Ring, Value::Root] {
+        let compile = CompileOptions {
+            choices: Overrides::short("r+jp").unwrap().with("direction {W,H}".into(), direction),
+            precision: Precision::F64,
+            ..CompileOptions::default()
+        };
+        let mut plan = Solver::compile(energy.clone(), &compile).unwrap().plan(&data).unwrap();
+        let certificate = plan.certify(&data, &x, &random.numbers(w * h)).unwrap();
+        assert!(certificate.passed(), "{direction:?}: {:?}", certificate.failures());
+    }
 }
 
 #[test]

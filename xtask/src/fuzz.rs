@@ -99,7 +99,11 @@ pub fn fuzz(options: Options) -> Result<(), Failure> {
         let mut args = vec!["test", "--release", "--package", of.package, "--no-fail-fast"];
         args.extend(of.tests.iter().flat_map(|t| ["--test", t]));
         args.extend(["--", "--nocapture", of.named]);
-        cargo(&args).env("SUMSQ_FUZZ_SEED", &seed).env("SUMSQ_FUZZ_CASES", &cases).run()?;
+        cargo(&args)
+            .env("SUMSQ_VERIFY", "1")
+            .env("SUMSQ_FUZZ_SEED", &seed)
+            .env("SUMSQ_FUZZ_CASES", &cases)
+            .run()?;
     }
     Ok(())
 }

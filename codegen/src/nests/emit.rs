@@ -282,6 +282,12 @@ fn leaf(cx: &Emit, mode: &Mode) -> Stmt {
         parts.push(provide(&values, Target::Intermediate));
     }
     if let (Mode::Store(conds), true) = (mode, cx.destination.output) {
+        // What is in storage of its own already is not computed again.
+        let stored = |(k, v): (usize, &Expr)| Expr::call(func.clone(), v.ty().scalar, args.clone(), k);
+        let values = match cx.destination.intermediate {
+            true => values.iter().enumerate().map(stored).collect(),
+            false => values,
+        };
         parts.push(under(conds, provide(&values, Target::Output)));
     }
     block(parts)

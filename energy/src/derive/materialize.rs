@@ -6,23 +6,10 @@
 //! partials are against the memory they take (DeVito et al., "Opt", 2017, section 7, figure 14).
 
 use super::chain::narrow;
-use super::template::Template;
+use super::template::{GroupStores, Template};
 use super::{Kind, Routine, Site, robust};
 use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{Domain, Energy};
-
-/// The quantities that a residual group stores.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct GroupStores {
-    /// Its residuals, times the weight of their loss, for J^T r.
-    pub residual: bool,
-    /// Its partials that are not constants.
-    pub jacobian: bool,
-    /// Its products J p.
-    pub product: bool,
-    /// Its share of the diagonal blocks of J^T J. Not together with `product`, which holds the elements' own share already.
-    pub blocks: bool,
-}
 
 /// The channel of what is stored over `domain` that holds `value`, added if it is new. `kind` is [`Kind::Residual`],
 /// [`Kind::Stored`] or [`Kind::Product`].
@@ -74,6 +61,7 @@ pub(super) fn materialize(
             t.applied.jp = read(energy, dag, Source::Product(t.domain), t.domain, channel);
         }
         t.applied.blocks = choice.blocks;
+        t.stores = choice;
     }
     table.sort_by_key(|r| r.kind);
     table

@@ -31,13 +31,12 @@ pub use chain::Chain;
 pub use count::{OpCount, count_ops};
 pub use couplings::{Coupling, Couplings, PairCoupling, leads_on};
 pub use hoist::hoist;
-pub use materialize::GroupStores;
 pub use passes::Passes;
 pub use routine::{Kind, Part, PassReport, Routine, Routines};
 pub use share::share_parts;
 pub use simplify::{assume_guards, factor_sums, simplify};
 pub use site::Site;
-pub use template::{Component, components};
+pub use template::{Component, GroupStores, components};
 
 use crate::dag::{Access, Dag, ExprId};
 use crate::error::EnergyError;
@@ -125,6 +124,7 @@ fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Result<Vec<Templa
         out.push(Template {
             residual,
             applied,
+            stores: GroupStores::default(),
             domain: r.domain,
             value: r.value,
             boundary,

@@ -35,10 +35,18 @@ pub(super) fn rows_at(
         }
         for u in &site.uses(energy, dag, t, &components) {
             within(energy, dag, || format!("J^T J at {}", site.name(energy)), Some(t.residual))?;
-            let jr = dag.mul(u.partial, t.weighted_value);
-            let jjp = t.applied.product(dag, u.applied, &mut |dag, a| site.is_own(energy, dag, u, a));
-            gradient[u.component].push(site.gathered(dag, t.boundary, jr, u));
-            jtjp[u.component].push(site.gathered(dag, t.boundary, jjp, u));
+            gradient[u.component].push(if t.stores.residual {
+                site.gathered_stored(dag, t.boundary, [u.partial, t.weighted_value], u)
+            } else {
+                let jr = dag.mul(u.partial, t.weighted_value);
+                site.gathered(dag, t.boundary, jr, u)
+            });
+            jtjp[u.component].push(if t.stores.product {
+                site.gathered_stored(dag, t.boundary, [u.applied, t.applied.jp], u)
+            } else {
+                let jjp = t.applied.product(dag, u.applied, &mut |dag, a| site.is_own(energy, dag, u, a));
+                site.gathered(dag, t.boundary, jjp, u)
+            });
             if let Some(diagonal) = first_order.get_mut(u.component) {
                 let jj = dag.mul(u.partial, u.own);
                 let jj = t.weigh(dag, jj);

@@ -194,7 +194,7 @@ impl Site {
         let zero = dag.constant(0.0);
         match self {
             Site::Element(_) => {
-                let back: Offset = u.offset.iter().map(|&v| -v).collect();
+                let back = u.back();
                 let shifted = dag.shift_all(&[boundary, value], &back);
                 let exists = dag.in_bounds(&back, &back);
                 let guard = dag.and(&[exists, shifted[0]]);
@@ -203,6 +203,29 @@ impl Site {
             Site::Global(..) => dag.select(boundary, value, zero),
             _ => value,
         }
+    }
+
+    /// `factor` times what a group has `stored` of its instances, as what it gives the element of `u`. What is stored is 0 where
+    /// [`Site::gathered`] would make it so: a stencil's needs no guard there, unless the factor may have no value.
+    pub(super) fn gathered_stored(
+        self,
+        dag: &mut Dag,
+        boundary: ExprId,
+        [factor, stored]: [ExprId; 2],
+        u: &Use,
+    ) -> ExprId {
+        let value = dag.mul(factor, stored);
+        match self {
+            Site::Element(_) if dag.is_uniform(factor) => dag.shift_all(&[value], &u.back())[0],
+            _ => self.gathered(dag, boundary, value, u),
+        }
+    }
+}
+
+impl Use {
+    /// Offset of the instance from the element.
+    fn back(&self) -> Offset {
+        self.offset.iter().map(|&v| -v).collect()
     }
 }
 

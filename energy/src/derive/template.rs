@@ -22,6 +22,19 @@ pub fn components(energy: &Energy, space: SpaceId) -> Vec<Component> {
         .collect()
 }
 
+/// The quantities that a residual group stores.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GroupStores {
+    /// Its residuals, times the weight of their loss, for J^T r.
+    pub residual: bool,
+    /// Its partials that are not constants.
+    pub jacobian: bool,
+    /// Its products J p.
+    pub product: bool,
+    /// Its share of the diagonal blocks of J^T J. Not together with `product`, which holds the elements' own share already.
+    pub blocks: bool,
+}
+
 /// A residual template with its partials.
 pub(super) struct Template {
     /// Index among the energy's residuals.
@@ -47,6 +60,8 @@ pub(super) struct Template {
     pub(super) weighted_value: ExprId,
     /// Parts that J^T J p is made of.
     pub(super) applied: Applied,
+    /// Those of these that its group stores.
+    pub(super) stores: GroupStores,
 }
 
 /// J as J^T J p applies it: as derived, or read from where it is stored.

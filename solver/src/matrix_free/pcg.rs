@@ -16,6 +16,7 @@
 
 use crate::matrix_free::choices::Value;
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
+use crate::matrix_free::pipelines::computed::inside;
 use crate::matrix_free::pipelines::gather::{Parts, Sums, by_element, gather, parts, tree};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::pipelines::scatter::scatter;
@@ -199,19 +200,23 @@ pub fn products(k: &Skeleton) -> Vec<Scheduled> {
     }
     for r in k.products(false) {
         let domain = r.site.domain(&k.energy);
-        let f = product(&mut d, domain, &r.roots);
+        let f = product(&mut d, domain, &r.roots, false);
         d.map(&f, Strip::Of(domain));
         d.output(&f, What::Product.of(domain));
     }
     d.finish()
 }
 
-/// Adds Func `Product`.
-fn product(d: &mut Draft, domain: Domain, roots: &[ExprId]) -> Func {
+/// Adds Func `Product`. Inside of sweep A it is computed beyond the domain, too: it is 0 there, as the halos of what is stored are.
+fn product(d: &mut Draft, domain: Domain, roots: &[ExprId], rolls: bool) -> Func {
     let k = d.k;
     let vars = k.vars_over(domain);
-    let place = k.place(domain, coordinates(&vars));
-    let values = d.emit(roots, place, &k.direction_in(What::PNew));
+    let at = coordinates(&vars);
+    let mut values = d.emit(roots, k.place(domain, at.clone()), &k.direction_in(What::PNew));
+    if let (Domain::Space(space), true) = (domain, rolls) {
+        let (inside, zero) = (inside(space, &at), Expr::float(d.ty(), 0.0));
+        values = values.into_iter().map(|v| Expr::select(inside.clone(), v, zero.clone())).collect();
+    }
     d.func(What::Product.of(domain), &vars, values)
 }
 
@@ -249,7 +254,7 @@ fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
     let p = NewDirection::of(d, m, space);
     let mut products = vec![];
     for r in k.products(true).filter(|r| r.site.domain(&k.energy) == Domain::Space(space.id)) {
-        products.push(product(d, Domain::Space(space.id), &r.roots));
+        products.push(product(d, Domain::Space(space.id), &r.roots, true));
     }
     let direction: Direction = &|space, c, at| p.read(k, space, c, at);
     let vars = vars(space.dims);

@@ -15,7 +15,7 @@
 //! | `jit.rs` | linking into this process |
 //!
 //! Vectors are explicit in our IR, so LLVM's vectorisers do not run. Floats are strict: no flag is set, unless the
-//! whole function is `relaxed` (`reassoc nsz contract`).
+//! whole function is `relaxed` (`reassoc nsz contract`; no `nsz` behind the first terms of a long sum).
 
 mod access;
 mod alias;

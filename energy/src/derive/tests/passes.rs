@@ -2,7 +2,7 @@
 
 use super::problems;
 use crate::dag::{Dag, Node, Source};
-use crate::derive::{Kind, Passes, Routines, Site, count_ops, hoist, share_parts};
+use crate::derive::{GroupStores, Kind, Passes, Routines, Site, count_ops, hoist, share_parts};
 use crate::model::{Domain, ParamId, SpaceId};
 
 const GRID: Site = Site::Element(SpaceId(0));
@@ -50,6 +50,24 @@ fn laplacian_is_as_small_as_by_hand() {
     let block = routines.roots(Kind::Blocks, GRID)[0];
     assert!(routines.dag.accesses(block).is_empty());
     assert!(!matches!(routines.dag.node(block), Node::Const(_)));
+}
+
+/// Stored values are 0 where a stencil has no instance: J^T needs no guard there, where its entry is the same everywhere.
+#[test]
+fn stored_products_are_read_without_guards() {
+    let p = problems::laplacian();
+    let stores = GroupStores { product: true, residual: true, ..GroupStores::default() };
+    let groups = vec![stores; p.energy.residuals.len()];
+    let routines = Routines::build_with(&p.energy, Passes::ALL, &groups).unwrap();
+    for kind in [Kind::JtJp, Kind::Gradient] {
+        let ops = count_ops(&routines.dag, routines.roots(kind, GRID));
+        assert_eq!((ops.select, ops.compare), (0, 0), "{kind:?}");
+    }
+    // An entry that depends on the element may have no value where there is no instance.
+    let p = problems::arap_image();
+    let groups = vec![stores; p.energy.residuals.len()];
+    let routines = Routines::build_with(&p.energy, Passes::ALL, &groups).unwrap();
+    assert!(count_ops(&routines.dag, routines.roots(Kind::JtJp, GRID)).select > 0);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn values(d: &mut Draft, c: ComputedId, roots: &[ExprId]) -> Func {
 }
 
 /// True where a place is in the domain.
-fn inside(space: SpaceId, at: &[Expr]) -> Expr {
+pub fn inside(space: SpaceId, at: &[Expr]) -> Expr {
     let within = |(d, x): (usize, &Expr)| x.ge(0).likely().and(x.lt(names::extent(space, d)).likely());
     at.iter().enumerate().map(within).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
 }
