@@ -8,10 +8,10 @@
 
 use crate::analysis::algebra::build::{max, min};
 use crate::analysis::algebra::forms::Polys;
-use crate::analysis::algebra::poly::Mono;
+use crate::analysis::algebra::poly::{Mono, Poly};
 use crate::analysis::algebra::rebuild::rebuild;
 use crate::analysis::algebra::{Facts, Interval, is_index};
-use crate::expr::walk::{Substitution, any, nodes, substitute, variables};
+use crate::expr::walk::{Substitution, any, nodes, substitute, uses_var, variables};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, Part};
 use crate::func::{Pipeline, RVar, Var};
 use crate::gradient::pieces::{Piece, pieces};
@@ -228,7 +228,7 @@ impl<'p> Solution<'p> {
                 let [min, max] = exactly;
                 open.extend([min.le(&v), v.le(&max)]);
             }
-            open.retain(|c| !self.narrow(&mut range, &u.name, c, &stays));
+            open.retain(|c| !self.narrow(&mut range, &u.name, c));
             // Bounds inference knows no more of a ragged loop than its hull.
             let is_box = variables(&range.min).is_empty() && variables(&range.max).is_empty();
             self.place.enter(&u.name, if is_box { &range } else { &u.hull });
@@ -238,20 +238,57 @@ impl<'p> Solution<'p> {
         loops
     }
 
-    /// Narrows the range of `name` by a condition on it alone; false, and nothing changed, if it is none.
-    fn narrow(&self, range: &mut Interval, name: &Name, cond: &Expr, stays: &impl Fn(&Expr) -> bool) -> bool {
+    /// Narrows the range of `name` by a condition; true if nothing is left of the condition.
+    fn narrow(&self, range: &mut Interval, name: &Name, cond: &Expr) -> bool {
         let Some(f) = self.place.facts.at_most_zero(cond) else { return false };
-        let own = Mono::Atom(Expr::var(name.clone()));
-        let (c, rest) = (f.coef(&own), f.without(&own));
-        let e = rebuild(&rest, Type::I32);
-        let fixed = variables(&e).is_empty() && !stays(&e);
-        match c {
-            // v + rest <= 0.
-            1 if fixed => range.max = min(&range.max, &negative(&e)),
-            -1 if fixed => range.min = max(&range.min, &e),
-            _ => return false,
+        let Some(of) = Quotient::of(&f, name) else { return false };
+        // c (v + offset) / n + rest <= 0, for any values of what else varies.
+        let all = |e: &Expr| self.place.interval(self.p, e).ok();
+        let (Some(offset), Some(rest)) = (all(&of.offset), all(&of.rest)) else { return false };
+        let is_exact = variables(&of.offset).is_empty() && variables(&of.rest).is_empty();
+        // A loop of constant length may be written out.
+        if !is_exact && range.extent().as_int().is_some() {
+            return false;
         }
-        true
+        let (n, c) = (&Expr::from(of.n), &Expr::from(of.c.abs()));
+        if of.c > 0 {
+            let last = (Expr::from(0) - &rest.min) / c;
+            range.max = min(&range.max, &tidy(&(last * n + n - 1 - &offset.min)));
+        } else {
+            let first = (&rest.min + c - 1) / c;
+            range.min = max(&range.min, &tidy(&(first * n - &offset.max)));
+        }
+        is_exact
+    }
+}
+
+/// `c (v + offset) / n + rest` with a variable v that is nowhere else.
+struct Quotient {
+    c: i32,
+    offset: Expr,
+    n: i32,
+    rest: Expr,
+}
+
+impl Quotient {
+    /// The form of `f` in variable `name`; a multiple of it is a quotient by 1.
+    fn of(f: &Poly, name: &Name) -> Option<Quotient> {
+        let own = Mono::Atom(Expr::var(name.clone()));
+        let (m, c) = f.terms.iter().find(|(m, _)| m.iter().any(|e| uses_var(e, name)))?;
+        let [e] = &m[..] else { return None };
+        let (inner, n) = match e.kind() {
+            ExprKind::Var(_) => (Poly::default(), 1),
+            ExprKind::Binary(BinaryOp::Div, a, b) => {
+                let a = Polys::default().of(a);
+                let n = b.as_int().and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0)?;
+                (if a.coef(&own) == 1 { a.without(&own) } else { return None }, n)
+            }
+            _ => return None,
+        };
+        let [offset, rest] = [&inner, &f.without(m)].map(|p| rebuild(p, Type::I32));
+        let c = i32::try_from(*c).ok().filter(|c| *c != i32::MIN)?;
+        let apart = [&offset, &rest].iter().all(|e| !uses_var(e, name));
+        apart.then_some(Quotient { c, offset, n, rest })
     }
 }
 
@@ -262,8 +299,4 @@ fn positive_extents(facts: &mut Facts, args: &[Expr]) {
             facts.param_interval(part.clone(), Some(Expr::from(1)), None);
         }
     }
-}
-
-fn negative(e: &Expr) -> Expr {
-    rebuild(&Polys::default().of(&(Expr::from(0) - e)), Type::I32)
 }

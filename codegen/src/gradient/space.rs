@@ -135,10 +135,15 @@ impl Place {
         self.ranges.insert(name.clone(), range.clone());
     }
 
+    /// The values of `e`. Fails with what has no bounds.
+    pub(super) fn interval(&self, p: &Pipeline, e: &Expr) -> Result<Interval, String> {
+        interval(p, &self.ranges, e)
+    }
+
     /// `e`, or the end of `to` that it may lie beyond, with the conditions that it does not. Bounds inference decides what may be: it will
     /// look at the same expression, and does not know of facts that tie variables to each other.
     pub(super) fn clamped(&self, p: &Pipeline, e: &Expr, to: &Interval) -> (Expr, Vec<Expr>) {
-        let seen = interval(p, &self.ranges, e).unwrap_or_else(|_| Interval::point(e));
+        let seen = self.interval(p, e).unwrap_or_else(|_| Interval::point(e));
         let (mut clamped, mut conds) = (e.clone(), vec![]);
         if !self.facts.proves_le(&to.min, &seen.min) {
             clamped = clamped.max(&to.min);
