@@ -243,7 +243,8 @@ impl<'p> Solution<'p> {
         let Some(f) = self.place.facts.at_most_zero(cond) else { return false };
         let Some(of) = Quotient::of(&f, name) else { return false };
         // c (v + offset) / n + rest <= 0, for any values of what else varies.
-        let all = |e: &Expr| self.place.interval(self.p, e).ok();
+        let is_box = |i: &Interval| variables(&i.min).is_empty() && variables(&i.max).is_empty();
+        let all = |e: &Expr| self.place.interval(self.p, e).ok().filter(is_box);
         let (Some(offset), Some(rest)) = (all(&of.offset), all(&of.rest)) else { return false };
         let is_exact = variables(&of.offset).is_empty() && variables(&of.rest).is_empty();
         // A loop of constant length may be written out.
