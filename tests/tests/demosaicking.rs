@@ -15,7 +15,7 @@ fn field() -> Scene {
 fn trained_filters_do_better_than_ahd() {
     let pool = Pool::new(2);
     let [bilinear, ahd] = ["demosaic_bilinear", "demosaic_ahd"].map(|name| Demosaicker::new(name).unwrap());
-    let learned = [2, 9].map(|count| Demosaicker::with(Filters::trained(count)).unwrap());
+    let learned = [2, 9, 15].map(|count| Demosaicker::with(Filters::trained(count)).unwrap());
     for (what, scene, most) in [("field", field(), 0.1), ("patterns", moire(7, 192), 0.2)] {
         let psnr = |way: &Demosaicker| scene.psnr(&way.run(&pool, &scene.mosaic()).unwrap());
         let (bilinear, ahd) = (psnr(&bilinear), psnr(&ahd));

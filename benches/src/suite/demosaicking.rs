@@ -43,7 +43,7 @@ const PATTERN: usize = 128;
 const TEST_PATTERNS: [u64; 4] = [0, 1, 2, 3];
 const TEST_PATTERN: usize = 256;
 /// Numbers of filters, and the seconds that their training may take.
-const COUNTS: [(i32, u64); 2] = [(2, 120), (9, 200)];
+const COUNTS: [(i32, u64); 3] = [(2, 120), (9, 200), (15, 300)];
 /// Products in a step of Levenberg-Marquardt at most.
 const PRODUCTS: usize = 40;
 

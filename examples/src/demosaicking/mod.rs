@@ -107,7 +107,7 @@ impl Demosaicker {
     /// By `demosaic_learned` with these filters.
     ///
     /// # Errors
-    /// Filters of another number than 2 or 9.
+    /// Filters of another number than 2, 9 or 15.
     pub fn with(filters: Filters) -> Result<Demosaicker, PipelineError> {
         let count = ("filters".to_string(), filters.count.to_string());
         Ok(Demosaicker { prepared: prepared("demosaic_learned", &[count])?, filters: Some(filters) })

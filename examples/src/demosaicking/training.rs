@@ -36,7 +36,7 @@ pub enum TrainingError {
 /// `diagonal` ([`Filters::arrays`]); inputs are `mosaic` (x, y), `truth` (x, y, c) and `weight` (x, y).
 ///
 /// # Errors
-/// Another number of filters than 2 or 9.
+/// Another number of filters than 2, 9 or 15.
 pub fn energy(count: i32) -> Result<PipelineEnergy, TrainingError> {
     let missing = |what: &str| TrainingError::Application(format!("there is no {what}"));
     let application = Application::find("demosaic_learned").ok_or_else(|| missing("application"))?;

@@ -5,9 +5,10 @@ use crate::random::Random;
 use std::fmt::Write;
 
 /// The filters as trained by `cargo xtask bench demosaicking`.
-const TRAINED: [(i32, &str); 2] = [
+const TRAINED: [(i32, &str); 3] = [
     (2, include_str!("../../../data/demosaicking/filters_2.txt")),
     (9, include_str!("../../../data/demosaicking/filters_9.txt")),
+    (15, include_str!("../../../data/demosaicking/filters_15.txt")),
 ];
 
 /// The filters of learned demosaicking.
@@ -20,18 +21,26 @@ pub struct Filters {
 }
 
 impl Filters {
+    /// Taps along each side of what so many filters of green and of edges see: 7 for 15 filters, else 5.
+    pub fn side(count: i32) -> i32 {
+        if count == 15 { 7 } else { 5 }
+    }
+
     /// Names and extents, x first, for so many filters of green. Filters of colours reach as far, but have taps only where their colour is.
     pub fn arrays(count: i32) -> [(&'static str, Vec<i32>); 5] {
+        let side = Filters::side(count);
+        // In a row: of pixels at odd distances, and at even ones.
+        let (odd, even) = if side == 7 { (4, 3) } else { (2, 3) };
         [
-            ("green", vec![5, 5, count]),
-            ("edges", vec![5, 5, count]),
-            ("beside", vec![2, 3]),
-            ("below", vec![3, 2]),
-            ("diagonal", vec![2, 2]),
+            ("green", vec![side, side, count]),
+            ("edges", vec![side, side, count]),
+            ("beside", vec![odd, even]),
+            ("below", vec![even, odd]),
+            ("diagonal", vec![odd, odd]),
         ]
     }
 
-    /// So many, as they were trained: 2 or 9.
+    /// So many, as they were trained: 2, 9 or 15.
     pub fn trained(count: i32) -> Filters {
         let text = TRAINED.iter().find(|(n, _)| *n == count);
         // A test reads all of them.
@@ -65,18 +74,26 @@ impl Filters {
         Filters { count: 2, values }
     }
 
-    /// More filters that do nearly the same: copies of these in turn, with noise.
+    /// More filters that do nearly the same: copies of these in turn, with noise; taps farther out begin at 0.
     pub fn grown(&self, count: i32) -> Filters {
         let mut random = Random::new(1);
-        let of = (25 * self.count.max(1)) as usize;
-        let mut grown = self.clone();
-        grown.count = count;
-        // Those of green and of edges; twins of the same numbers would stay the same.
-        for values in grown.values.iter_mut().take(2) {
-            let size = values.iter().fold(0.0f32, |most, v| most.max(v.abs()));
-            let old = std::mem::take(values);
-            let copies = (0..25 * count.max(0) as usize).map(|i| old[i % of]);
-            *values = copies.map(|v| v + 0.05 * size * random.normal() as f32).collect();
+        let mut grown = Filters { count, values: vec![] };
+        let extents = Filters::arrays(self.count).into_iter().zip(Filters::arrays(count));
+        for (k, ((_, from), (_, to))) in extents.enumerate() {
+            let old = &self.values[k];
+            // In the middle of the new taps; 0 beyond.
+            let at = |[i, j, of]: [i32; 3]| {
+                let [i, j] = [i - (to[0] - from[0]) / 2, j - (to[1] - from[1]) / 2];
+                let of = of % from.get(2).copied().unwrap_or(1).max(1);
+                let inside = (0..from[0]).contains(&i) && (0..from[1]).contains(&j);
+                if inside { old[((of * from[1] + j) * from[0] + i) as usize] } else { 0.0 }
+            };
+            // Those of green and of edges: twins of the same numbers would stay the same.
+            let size = old.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+            let noise = if k < 2 { 0.05 * size } else { 0.0 };
+            let places =
+                (0..to.iter().product::<i32>()).map(|n| [n % to[0], n / to[0] % to[1], n / (to[0] * to[1])]);
+            grown.values.push(places.map(|place| at(place) + noise * random.normal() as f32).collect());
         }
         grown
     }

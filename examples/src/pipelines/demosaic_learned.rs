@@ -15,15 +15,19 @@ pub(super) const APPLICATION: Application = Application {
     about: "a sensor's mosaic of colours to a picture: by filters that were trained on photographs",
     slots: &[
         MOSAIC,
-        array("green", "filters of green, of shape (K, 5, 5)").or(|s| trained(s, 0)),
-        array("edges", "filters of edges, one for each of green, of shape (K, 5, 5)").or(|s| trained(s, 1)),
-        array("beside", "filter of red in rows of red, of blue in its own, of shape (3, 2)")
+        array("green", "filters of green, of shape (K, 5, 5); K = 15: (15, 7, 7)").or(|s| trained(s, 0)),
+        array("edges", "filters of edges, one for each of green, of the same shape").or(|s| trained(s, 1)),
+        array("beside", "filter of red in rows of red, of blue in its own, of shape (3, 2); K = 15: (3, 4)")
             .or(|s| trained(s, 2)),
-        array("below", "filter of red in columns of red, of blue in its own, of shape (2, 3)")
-            .or(|s| trained(s, 3)),
-        array("diagonal", "filter of red at blue, of blue at red, of shape (2, 2)").or(|s| trained(s, 4)),
+        array(
+            "below",
+            "filter of red in columns of red, of blue in its own, of shape (2, 3); K = 15: (4, 3)",
+        )
+        .or(|s| trained(s, 3)),
+        array("diagonal", "filter of red at blue, of blue at red, of shape (2, 2); K = 15: (4, 4)")
+            .or(|s| trained(s, 4)),
     ],
-    parameters: &[Parameter::word("filters", "how many (K)", &["2", "9"])],
+    parameters: &[Parameter::word("filters", "how many (K)", &["2", "9", "15"])],
     build,
     extents: |setup, inputs| {
         for ((name, expected), came) in Filters::arrays(count(setup)).iter().zip(inputs.iter().skip(1)) {

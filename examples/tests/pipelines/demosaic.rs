@@ -174,16 +174,17 @@ fn the_more_homogeneous_direction() {
 /// Learned demosaicking of a mosaic with these filters.
 fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
     let [green, edges, beside, below, diagonal] = arrays else { panic!("five arrays") };
-    let filtered = |taps: &Plain, width: i32, x: i32, y: i32, k: i32| {
+    let width = Filters::side(count);
+    let filtered = |taps: &Plain, x: i32, y: i32, k: i32| {
         let taps = (0..width * width).map(|n| (n % width, n / width, taps.at(&[n % width, n / width, k])));
         taps.map(|(i, j, tap)| tap * mosaic.at(x + i - width / 2, y + j - width / 2)).sum::<f64>()
     };
-    let filled = kept(mosaic.size, 2, &|x, y| {
+    let filled = kept(mosaic.size, width / 2, &|x, y| {
         let (mut sum, mut weights) = (0.0, 0.0);
         for k in 0..count {
-            let response = |n: i32| filtered(edges, 5, x + n % 3 - 1, y + n / 3 - 1, k).powi(2);
+            let response = |n: i32| filtered(edges, x + n % 3 - 1, y + n / 3 - 1, k).powi(2);
             let weight = 1.0 / ((0..9).map(response).sum::<f64>() + 1e-3);
-            sum += weight * filtered(green, 5, x, y, k);
+            sum += weight * filtered(green, x, y, k);
             weights += weight;
         }
         [if channel(x, y) == 1 { mosaic.at(x, y) } else { sum / weights }; 3]
@@ -194,7 +195,9 @@ fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
             // In which columns and rows around the pixel the channel is.
             let is_beside = (x - c as i32 / 2).rem_euclid(2) == 1;
             let is_below = (y - c as i32 / 2).rem_euclid(2) == 1;
-            let places = |is_apart: bool| (-2..3).filter(|d| (d % 2 != 0) == is_apart).collect::<Vec<i32>>();
+            let places = |is_apart: bool| {
+                (-width / 2..=width / 2).filter(|d| (d % 2 != 0) == is_apart).collect::<Vec<i32>>()
+            };
             let (columns, rows) = (places(is_beside), places(is_below));
             let taps = match (is_beside, is_below) {
                 (true, true) => diagonal,
@@ -219,7 +222,7 @@ fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
 
 #[test]
 fn filters_weighted_by_edges() {
-    for (size, count) in [(SIZES[0], 2), (SIZES[1], 9), (SIZES[2], 9)] {
+    for (size, count) in [(SIZES[0], 2), (SIZES[1], 9), (SIZES[2], 9), (SIZES[1], 15), (SIZES[2], 15)] {
         let input = real_input(&size);
         let taps: Vec<Planar> = Filters::arrays(count).iter().map(|(_, n)| signed_input(n)).collect();
         let plain: Vec<Plain> = taps.iter().map(Plain::of).collect();
@@ -239,7 +242,7 @@ fn filters_weighted_by_edges() {
 /// The filters that come with the application are such as were trained, not what stands for them.
 #[test]
 fn trained_filters_are_read() {
-    for count in [2, 9] {
+    for count in [2, 9, 15] {
         let filters = Filters::trained(count);
         assert_eq!(Filters::parse(count, &filters.text()), Ok(filters.clone()));
         assert!(filters != Filters::directions().grown(count), "{count}");
@@ -259,7 +262,7 @@ fn elsewhere() {
         assembles(name, &[]);
         same_bits_from_c(name, &[], 8, &inputs(2)[..1]);
     }
-    for count in [2, 9] {
+    for count in [2, 9, 15] {
         let params = [("filters", &*count.to_string())];
         assembles("demosaic_learned", &params);
         same_bits_from_c("demosaic_learned", &params, 8, &inputs(count));
