@@ -64,7 +64,7 @@ fn nothing_scatters() {
     }
 }
 
-/// What lies beyond an edge adds up over itself alone, also where several points read one element, and where a loop moves the read.
+/// Reads beyond an edge add up over what lies there alone, also where several points read one element, and where a loop moves the read.
 #[test]
 fn sums_of_borders_are_short() {
     const N: i32 = 1000;
