@@ -476,7 +476,7 @@ impl Ir {
         let (v, flags) = (self.binary(op, a, b), self.fast_flags.get());
         let terms = |of: &Val| self.terms.borrow().get(of).copied().unwrap_or(1);
         let sum = matches!(op, LLVMOpcode::LLVMFAdd | LLVMOpcode::LLVMFSub);
-        let terms = if sum && flags != 0 { terms(&a) + terms(&b) } else { 1 };
+        let terms = if sum && flags != 0 { terms(&a).saturating_add(terms(&b)) } else { 1 };
         if terms > 1 {
             self.terms.borrow_mut().insert(v, terms);
         }
