@@ -341,6 +341,33 @@ fn a_warp_sums_in_shared_memory() {
     agree_on_gpu(&p, &schedule(text), &b, &[vec![40]]);
 }
 
+const WARPS: &str = "out: split(x, xo, xi, 32, predicate) split(y, yo, yi, 4, predicate) reorder(xi, yi, xo, yo) gpu_blocks(xo) \
+                     gpu_blocks(yo) gpu_threads(yi) gpu_lanes(xi)\n";
+
+/// Values that no lane stores: each lane of the warp computes them for itself.
+#[test]
+fn a_warp_reads_what_its_thread_computed() {
+    let nests = runs(&cross(), &format!("{WARPS}wide: compute_at(out, yi)"), &SIZES);
+    in_order(&nests, &["gpu_threads for out.s0.yi", "realize wide", "for wide.s0.x in", "gpu_lanes for"]);
+}
+
+/// Of what lanes store in a thread's storage, neither another lane nor the thread itself reads an element.
+#[test]
+fn lanes_keep_what_they_store() {
+    let (threads, lanes) =
+        (WARPS.replace("gpu_lanes(xi)", ""), "split(x, xw, lane, 32, guard) gpu_lanes(lane)");
+    for text in [
+        format!("{WARPS}wide: compute_at(out, yi) {lanes}"),
+        format!("{threads}wide: compute_at(out, yi) {lanes}"),
+        // The one element of which all threads but one have nothing.
+        format!("{threads}wide: compute_at(out, xi) {lanes}"),
+    ] {
+        let ptx = sumsq_codegen::compile::ptx(&cross(), &schedule(&text), &sumsq_codegen::Target::cuda(80));
+        let said = ptx.expect_err(&text).to_string();
+        assert!(said.contains("a lane would read what another one stores"), "{text}\n{said}");
+    }
+}
+
 /// Functions of a parameter are hoisted out of a loop of the host, and not out of a kernel into a loop around it: the walk of segments computes none.
 #[test]
 fn functions_are_hoisted_of_a_loop_of_the_host() {

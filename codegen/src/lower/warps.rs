@@ -5,7 +5,8 @@
 //! of a *scalar* is the reduction over the lanes of the warp, by the tree that it had, whose result all lanes know. A store of one element is done by lane 0.
 //! What was computed once for all lanes is computed by each of them, which changes no value.
 //!
-//! Storage that was allocated for the lanes, a multiple of 32 elements, is each thread's own with one in 32 of them: a lane touches its own only.
+//! Storage of a thread nest is each thread's own, hence each lane's. What lanes store, a multiple of 32 elements, is dealt out: a lane has one in 32
+//! of them and touches no other's. Of what no lane stores, each has a copy, which all of them fill alike.
 
 use crate::error::Error;
 use crate::expr::walk::{Memo, any, rewrite};
@@ -14,9 +15,9 @@ use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::lower::kernels::WARP;
 use crate::lower::simplify::simplify_index;
-use crate::schedule::ForKind;
+use crate::schedule::{ForKind, Memory};
 use crate::types::{ScalarType, Type};
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 /// The lane of a thread in its warp, an i32 that is bound in thread nests that run as warps.
 pub(crate) const WARP_LANE: &str = "warp.lane";
@@ -26,7 +27,7 @@ pub(crate) const WARP_LANE: &str = "warp.lane";
 /// # Errors
 /// Storage for the lanes of which one reads another one's elements; vectors of other lengths among lanes.
 pub(crate) fn warps(s: &Stmt) -> Result<Stmt, Error> {
-    let mut pass = Warps { own: FxHashSet::default(), memo: Memo::default(), fault: None, names: 0 };
+    let mut pass = Warps { local: FxHashMap::default(), memo: Memo::default(), fault: None, names: 0 };
     let out = pass.outside(s);
     match pass.fault {
         None => Ok(out),
@@ -47,15 +48,34 @@ fn has_lanes(s: &Stmt) -> bool {
     found
 }
 
+/// Do lanes store to `buffer`?
+fn lanes_store(s: &Stmt, buffer: &Flat) -> bool {
+    let mut found = false;
+    visit_stmts(s, &mut |s| {
+        found |= matches!(s, Stmt::Store { buffer: b, index, .. } | Stmt::Accumulate { buffer: b, index, .. }
+            if b == buffer && index.ty().lanes != 1);
+    });
+    found
+}
+
 fn has_threads(s: &Stmt) -> bool {
     let mut found = false;
     visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { kind: ForKind::GpuThread, .. }));
     found
 }
 
+/// A lane's share of storage of a thread nest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Local {
+    /// One in 32 elements.
+    Part,
+    /// All elements, as each other lane has them.
+    Copy,
+}
+
 struct Warps {
-    /// Buffers of which each thread has its own.
-    own: FxHashSet<Flat>,
+    /// Storage of the thread nest.
+    local: FxHashMap<Flat, Local>,
     memo: Memo,
     fault: Option<(String, String)>,
     /// Names made so far.
@@ -81,18 +101,21 @@ impl Warps {
     /// In a thread nest whose iterations are warps.
     fn inside(&mut self, s: &Stmt) -> Stmt {
         match s {
-            Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => {
-                let Some(n) = extent.as_int().filter(|n| n % WARP == 0) else {
-                    return map_children(s, &mut Expr::clone, &mut |s| self.inside(s));
+            Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } if *memory != Memory::Shared => {
+                let local = if lanes_store(body, buffer) { Local::Part } else { Local::Copy };
+                let extent = match (local, extent.as_int()) {
+                    (Local::Copy, _) => extent.clone(),
+                    (Local::Part, Some(n)) if n % WARP == 0 => Expr::int(extent.ty(), n / WARP),
+                    (Local::Part, _) => self.refuse(buffer, extent),
                 };
-                let outer = self.own.insert(buffer.clone());
+                let outer = self.local.insert(buffer.clone(), local);
                 self.memo.clear();
                 let body = Box::new(self.inside(body));
-                if outer {
-                    self.own.remove(buffer);
-                }
+                match outer {
+                    Some(outer) => self.local.insert(buffer.clone(), outer),
+                    None => self.local.remove(buffer),
+                };
                 self.memo.clear();
-                let extent = Expr::int(extent.ty(), n / WARP);
                 Stmt::Allocate {
                     buffer: buffer.clone(),
                     ty: *ty,
@@ -103,7 +126,7 @@ impl Warps {
                 }
             }
             Stmt::Store { buffer, index, value, predicate, aligned: _, non_temporal } => {
-                let one = index.ty().lanes == 1 && !self.own.contains(buffer);
+                let one = self.by_one(buffer, index);
                 let (index, value) = (self.index(buffer, index), self.expr(value));
                 let predicate = self.lanes_on(predicate.as_ref(), one);
                 let read = one
@@ -121,7 +144,7 @@ impl Warps {
                 around(name, store)
             }
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
-                let one = index.ty().lanes == 1;
+                let one = self.by_one(buffer, index);
                 let (index, value) = (self.index(buffer, index), self.expr(value));
                 let predicate = self.lanes_on(predicate.as_ref(), one);
                 let (name, value) = self.named(value, false);
@@ -134,6 +157,11 @@ impl Warps {
                 map_children(&own, &mut Expr::clone, &mut |s| self.inside(s))
             }
         }
+    }
+
+    /// Does one lane store for all?
+    fn by_one(&self, buffer: &Flat, index: &Expr) -> bool {
+        index.ty().lanes == 1 && !self.local.contains_key(buffer)
     }
 
     /// A store of one element is done by one lane.
@@ -160,7 +188,7 @@ impl Warps {
 
     /// The index of what a thread touches of a buffer.
     fn index(&mut self, buffer: &Flat, index: &Expr) -> Expr {
-        if !self.own.contains(buffer) {
+        if self.local.get(buffer) != Some(&Local::Part) {
             return self.expr(index);
         }
         let base = match index.kind() {
@@ -202,7 +230,7 @@ impl Warps {
             }
             (ExprKind::Broadcast(_), ExprKind::Broadcast(a)) => a.clone(),
             (ExprKind::Load { buffer, index, .. }, ExprKind::Load { predicate, .. })
-                if self.own.contains(buffer) =>
+                if self.local.get(buffer) == Some(&Local::Part) =>
             {
                 let predicate = predicate.clone();
                 let index = self.own_index(buffer, index);

@@ -60,8 +60,11 @@ impl Scheduler<'_> {
         }
         let lanes = threads.iter().any(|t| t.1 == ForKind::GpuLane);
         let mut levels = if inside && lanes { vec![] } else { between };
-        if !lanes {
-            levels.insert(if inside { levels.len() } else { 0 }, threads[0].0.clone());
+        match threads.get(1) {
+            _ if !lanes => levels.insert(if inside { levels.len() } else { 0 }, threads[0].0.clone()),
+            // A thread that holds lanes.
+            Some(warp) => levels.insert(0, warp.0.clone()),
+            None => (),
         }
         levels.push(blocks[0].clone());
         self.in_blocks.insert((stage.clone(), blocks[0].clone()));
