@@ -49,14 +49,35 @@ pub fn rewrite(e: &Expr, memo: &mut Memo, f: &mut impl FnMut(&Expr, Expr) -> Exp
 
 /// The same expression with one node for all equal ones.
 pub fn interned(e: &Expr) -> Expr {
-    let mut made: FxHashSet<Expr> = FxHashSet::default();
-    rewrite(e, &mut Memo::default(), &mut |_, new| match made.get(&new) {
-        Some(old) => old.clone(),
-        None => {
-            made.insert(new.clone());
-            new
-        }
-    })
+    Interner::default().apply(e)
+}
+
+/// One node for all equal ones of many expressions.
+#[derive(Default)]
+pub struct Interner {
+    made: FxHashSet<Expr>,
+    memo: Memo,
+}
+
+impl Interner {
+    /// The same expression over the nodes of this and earlier ones.
+    pub fn apply(&mut self, e: &Expr) -> Expr {
+        let made = &mut self.made;
+        rewrite(e, &mut self.memo, &mut |_, new| one_of(made, new))
+    }
+
+    /// The same node, of children that are interned.
+    pub fn node(&mut self, new: Expr) -> Expr {
+        one_of(&mut self.made, new)
+    }
+}
+
+fn one_of(made: &mut FxHashSet<Expr>, new: Expr) -> Expr {
+    if let Some(old) = made.get(&new) {
+        return old.clone();
+    }
+    made.insert(new.clone());
+    new
 }
 
 /// A substitution of variables that shares its memo over many expressions, so that sharing between them is kept.

@@ -34,7 +34,7 @@ pub enum Level {
 
 /// The first violation found, in words.
 pub fn verify(s: &Stmt, level: Level) -> Result<(), String> {
-    Verifier { level, scope: FxHashMap::default(), seen: FxHashSet::default() }.stmt(s)
+    Verifier { level, scope: FxHashMap::default(), seen: FxHashSet::default(), order: vec![] }.stmt(s)
 }
 
 struct Verifier {
@@ -42,6 +42,8 @@ struct Verifier {
     scope: FxHashMap<Name, Type>,
     /// Nodes found correct in the current scope.
     seen: FxHashSet<usize>,
+    /// These, as they were found: those of a scope go with it.
+    order: Vec<usize>,
 }
 
 fn require(ok: bool, what: impl FnOnce() -> String) -> Result<(), String> {
@@ -126,9 +128,17 @@ impl Verifier {
     /// Checks `body` where `name` has type `ty`.
     fn bound(&mut self, name: &Name, ty: Type, body: &Stmt) -> Result<(), String> {
         let outer = self.scope.insert(name.clone(), ty);
-        let seen = std::mem::take(&mut self.seen);
+        // What is correct around is so inside, unless a name has another type there.
+        let around = outer.is_some_and(|t| t != ty).then(|| std::mem::take(&mut self.seen));
+        let before = self.order.len();
         self.stmt(body)?;
-        self.seen = seen;
+        let inside = self.order.drain(before..);
+        match around {
+            Some(around) => self.seen = around,
+            None => inside.for_each(|id| {
+                self.seen.remove(&id);
+            }),
+        }
         match outer {
             Some(t) => self.scope.insert(name.clone(), t),
             None => self.scope.remove(name),
@@ -146,6 +156,7 @@ impl Verifier {
         let mut stack = vec![e];
         while let Some(e) = stack.pop() {
             if self.seen.insert(e.id()) {
+                self.order.push(e.id());
                 self.node(e)?;
                 e.for_each_child(|c| stack.push(c));
             }

@@ -17,12 +17,13 @@
 //!   a heap pitch is never a multiple of 4096 bytes, so that rows do not compete for one cache set. Memory that a block shares has no
 //!   lines: there rows follow each other, but for `align_storage`.
 //!
-//! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
+//! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input. Nodes that are equal
+//! become one: inlined stencils call the same place along many ways, and simplifying its index takes longest here.
 
 use super::simplify::simplify_index;
 use crate::analysis::algebra::forms::gcd;
 use crate::analysis::algebra::poly::is_index;
-use crate::expr::walk::{Memo, any, rewrite};
+use crate::expr::walk::{Interner, Memo, any, rewrite};
 use crate::expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name};
 use crate::func::{Constraint, Layout, PITCH, Shape};
 use crate::ir::rewrite::{block, map_children};
@@ -106,7 +107,8 @@ impl External {
 
 /// See the module's description. Names that `env` does not know are left alone (the verifier reports them).
 pub(crate) fn flatten(s: &Stmt, env: &FlattenEnv) -> Stmt {
-    Flatten { env, scope: FxHashMap::default(), memo: Memo::default() }.stmt(s)
+    let (scope, memo, calls) = (FxHashMap::default(), Memo::default(), FxHashMap::default());
+    Flatten { env, scope, memo, calls, interner: Interner::default() }.stmt(s)
 }
 
 /// One dimension of the storage of a realised Func.
@@ -124,6 +126,9 @@ struct Flatten<'a> {
     /// Realised Funcs around the current statement.
     scope: FxHashMap<Name, Vec<Dim>>,
     memo: Memo,
+    /// Calls seen in the current scope, by interned nodes: inlined stencils make many that are equal.
+    calls: FxHashMap<Expr, Expr>,
+    interner: Interner,
 }
 
 impl Flatten<'_> {
@@ -180,9 +185,9 @@ impl Flatten<'_> {
         }
         let dims = dims.into_iter().flatten().collect();
         let outer = self.scope.insert(func.clone(), dims);
-        self.memo.clear();
+        self.forget();
         let mut s = self.stmt(body);
-        self.memo.clear();
+        self.forget();
         match outer {
             Some(o) => self.scope.insert(func.clone(), o),
             None => self.scope.remove(func),
@@ -262,22 +267,43 @@ impl Flatten<'_> {
         block(places.into_iter().map(one).collect())
     }
 
+    /// Before the scope changes.
+    fn forget(&mut self) {
+        self.memo.clear();
+        self.calls.clear();
+    }
+
     fn expr(&mut self, e: &Expr) -> Expr {
         let mut memo = std::mem::take(&mut self.memo);
         let out = rewrite(e, &mut memo, &mut |_, new| {
-            let ExprKind::Call { name, args, value } = new.kind() else { return new };
-            let (buffer, index) = if self.scope.contains_key(name) {
-                (Flat::plane(name.clone(), *value), self.scoped_index(name, args))
-            } else if let Some(x) = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name)) {
-                (x.flat(*value), external_index(x, args, *value))
-            } else {
+            let new = self.interner.node(new);
+            if !matches!(new.kind(), ExprKind::Call { .. }) {
                 return new;
-            };
-            let ty = new.ty().with_lanes(index.ty().lanes);
-            Expr::new(ExprKind::Load { buffer, index, predicate: None }, ty)
+            }
+            if let Some(load) = self.calls.get(&new) {
+                return load.clone();
+            }
+            let load = self.load(&new);
+            let load = self.interner.apply(&load);
+            self.calls.insert(new, load.clone());
+            load
         });
         self.memo = memo;
         out
+    }
+
+    /// The element that a call reads, whose arguments are flat; other nodes are left alone.
+    fn load(&self, call: &Expr) -> Expr {
+        let ExprKind::Call { name, args, value } = call.kind() else { return call.clone() };
+        let (buffer, index) = if self.scope.contains_key(name) {
+            (Flat::plane(name.clone(), *value), self.scoped_index(name, args))
+        } else if let Some(x) = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name)) {
+            (x.flat(*value), external_index(x, args, *value))
+        } else {
+            return call.clone();
+        };
+        let ty = call.ty().with_lanes(index.ty().lanes);
+        Expr::new(ExprKind::Load { buffer, index, predicate: None }, ty)
     }
 
     /// Index into the intermediate storage of `func`.
