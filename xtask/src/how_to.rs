@@ -7,7 +7,8 @@
 //! ```
 //!
 //! All patches are applied together to a copy of the tree below `target/`, which builds into the same target folder: dependencies
-//! are there already, if tests are taken out of `--workspace`, whose features all tests are built with. Cargo tells the builds of
+//! are there already, if tests are taken out of `--workspace`, whose features all tests are built with. The copy's own packages are compiled
+//! once and run a few tests: they are not optimised. Cargo tells the builds of
 //! two trees apart by name and version alone, not by path: the copy has a version of its own. A patch adds its thing in at most
 //! [`MOST_FILES`] production files, each of which its page names.
 
@@ -21,10 +22,6 @@ const MOST_FILES: usize = 4;
 
 /// Folders of tests and pages: what a patch changes there is no production code.
 const BESIDE: [&str; 7] = ["tests", "docs", "benches", "examples", "data", "codegen-testing", "xtask"];
-
-/// The copy is compiled once and runs a few tests: its crates are not optimised. Dependencies keep the profile that they were built with.
-const PROFILE: [(&str, &str); 3] =
-    [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), ("CARGO_INCREMENTAL", "0"), ("SUMSQ_VERIFY", "1")];
 
 struct Patch {
     name: String,
@@ -51,17 +48,42 @@ pub fn how_to() -> Result<(), Failure> {
         let apply = task(&["git", "apply", "-C1", &path]).within(&tree);
         apply.env("GIT_CEILING_DIRECTORIES", &target.join("how-to").to_string_lossy()).run()?;
     }
-    for line in patches.iter().flat_map(|p| &p.tests) {
-        // In release, whose dependencies are built.
-        let line = line.replacen("cargo test", "cargo test --release", 1);
-        let line: Vec<&str> = line.split_whitespace().collect();
-        let mut test = task(&line).within(&tree).env("CARGO_TARGET_DIR", &target.to_string_lossy());
-        for (name, value) in PROFILE {
-            test = test.env(name, value);
+    let proved = prove(&patches, &tree, &target);
+    // A dynamic library has no version in its name: the copy's lies where the tree's was. Without it, cargo links that one again.
+    for place in [target.join("release"), target.join("release/deps")] {
+        let library = place.join(STAND_IN);
+        if let Err(e) = fs::remove_file(&library)
+            && e.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(failure(&library, e));
         }
-        test.run()?;
+    }
+    proved
+}
+
+/// The stand-in for a GPU's driver.
+const STAND_IN: &str = "libsumsq_libcuda.so";
+
+/// Runs the tests that patches name, in the tree to which these are applied.
+fn prove(patches: &[Patch], tree: &Path, target: &Path) -> Result<(), Failure> {
+    // In release, whose dependencies are built.
+    let cargo = format!("cargo test --release {}", not_optimised(tree)?.join(" "));
+    for line in patches.iter().flat_map(|p| &p.tests) {
+        let line = line.replacen("cargo test", &cargo, 1);
+        let line: Vec<&str> = line.split_whitespace().collect();
+        let test = task(&line).within(tree).env("CARGO_TARGET_DIR", &target.to_string_lossy());
+        test.env("CARGO_INCREMENTAL", "0").env("SUMSQ_VERIFY", "1").run()?;
     }
     Ok(())
+}
+
+/// Arguments of cargo that leave the packages of `tree` without optimisation, and their dependencies as they were built.
+fn not_optimised(tree: &Path) -> Result<Vec<String>, Failure> {
+    let lock = tree.join("Cargo.lock");
+    let text = fs::read_to_string(&lock).map_err(|e| failure(&lock, e))?;
+    let own = text.split("[[package]]").filter(|p| !p.contains("\nsource = "));
+    let names = own.filter_map(|p| p.split_once("\nname = \"")?.1.split('"').next());
+    Ok(names.map(|name| format!("--config=profile.release.package.{name}.opt-level=0")).collect())
 }
 
 fn patches() -> Result<Vec<Patch>, Failure> {

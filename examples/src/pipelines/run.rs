@@ -7,7 +7,7 @@ use super::pictures::PictureError;
 use sumsq::codegen::compile::{Compiled, Signature};
 use sumsq::codegen::lower::{LowerOptions, lower};
 use sumsq::codegen::runtime::{Buffer, BufferError, BufferSpec, Element, Pool, Scalar, profile};
-use sumsq::codegen::{Error, Layout, ScalarType, Schedule, Target};
+use sumsq::codegen::{Error, Layout, Limits, ScalarType, Schedule, Target};
 use sumsq::{ArrayData, NamedArray};
 
 /// Reasons why an application does not run.
@@ -269,6 +269,23 @@ impl Prepared {
         target: &Target,
     ) -> Result<Prepared, PipelineError> {
         let compiled = Compiled::new(&algorithm.pipeline, schedule, target)?;
+        Ok(Prepared { algorithm, compiled, is_profiled: false })
+    }
+
+    /// As [`Prepared::new`], within limits of what compiling takes; no cache is asked.
+    ///
+    /// # Errors
+    /// As of [`Prepared::new`]; what exceeds the limits.
+    pub fn within(
+        algorithm: Algorithm,
+        schedule: &Schedule,
+        target: &Target,
+        limits: Limits,
+    ) -> Result<Prepared, PipelineError> {
+        let pipeline = &algorithm.pipeline;
+        let lowered = lower(pipeline, schedule, &LowerOptions { limits, ..LowerOptions::default() })?;
+        let signature = Signature::of(pipeline, schedule)?;
+        let compiled = Compiled::from_lowered_within(&lowered, signature, target, &limits)?;
         Ok(Prepared { algorithm, compiled, is_profiled: false })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use sumsq::codegen::compile::BufferSlot;
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
+use sumsq::codegen::limits::{Effort, Limits};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
 use sumsq::codegen::{Level, ScalarType, Schedule, Target};
 use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared, Setup, Values};
@@ -185,7 +186,11 @@ pub fn check_all(
             "" => Schedule::new(),
             known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
         };
-        let prepared = Prepared::new(Algorithm::new(application, setup), &text, &Target::host());
+        let algorithm = Algorithm::new(application, setup);
+        // Everything inlined is long: LLVM would take a minute for some, which is of no use here.
+        let effort = if schedule.is_empty() { Effort::Least } else { Effort::Full };
+        let limits = Limits { effort, ..Limits::default() };
+        let prepared = Prepared::within(algorithm, &text, &Target::host(), limits);
         let prepared = prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
         for threads in [1, 3] {
             let outputs = prepared.run(&Pool::new(threads), inputs);
