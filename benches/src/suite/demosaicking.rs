@@ -1,7 +1,8 @@
 //! Demosaicking (Li et al. 2018, section 5.2.1 and table 2): filters trained on photographs and patterns, by Adam and by Levenberg-Marquardt; results
 //! on others, beside bilinear means and AHD. Writes the filters into `data/demosaicking`.
 //!
-//! `SUMSQ_FILTERS` names the number of filters of those that are trained; the others are as they lie there.
+//! `SUMSQ_FILTERS` names the number of filters of those that are trained; the others are as they lie there. With `SUMSQ_FURTHER` these are
+//! trained on from what lies there as well.
 
 use super::{THREADS, published, root};
 use crate::report::Report;
@@ -150,7 +151,8 @@ pub fn run() -> Result<Report, Failed> {
     );
     let mut report = Report::new("demosaicking", setting);
     let wanted = std::env::var("SUMSQ_FILTERS").ok();
-    report.is_partial = wanted.is_some();
+    let further = std::env::var_os("SUMSQ_FURTHER").is_some();
+    report.is_partial = wanted.is_some() || further;
     let pool = Pool::new(THREADS);
     let tests = scenes(&TESTS)?.into_iter().chain(TEST_PATTERNS.map(|seed| moire(seed, TEST_PATTERN)));
     let tests: Vec<Scene> = tests.collect();
@@ -165,9 +167,17 @@ pub fn run() -> Result<Report, Failed> {
     let mut last = Filters::directions();
     for (count, seconds) in COUNTS {
         let limit = Duration::from_secs(seconds);
-        let start = if count == last.count { last.clone() } else { last.grown(count) };
         let folder = root().join("data/demosaicking");
+        let there = || -> Result<Filters, Failed> {
+            let text = std::fs::read_to_string(folder.join(format!("filters_{count}.txt")))?;
+            Ok(Filters::parse(count, &text)?)
+        };
         if wanted.as_ref().is_none_or(|w| *w == count.to_string()) {
+            let start = match further {
+                true => there()?,
+                false if count == last.count => last.clone(),
+                false => last.grown(count),
+            };
             let options = CompileOptions {
                 threads: Some(THREADS),
                 precision: Precision::F32,
@@ -177,7 +187,8 @@ pub fn run() -> Result<Report, Failed> {
             let sizes: Vec<(&str, &[i32])> = sizes.iter().map(|(n, s)| (*n, s.as_slice())).collect();
             let solver = energy(count)?.compile(&options, &sizes)?;
             let before = ratios(&Demosaicker::with(start.clone())?, &pool, &tests)?;
-            lines.push((format!("{count} filters, untrained"), before));
+            let so_far = if further { "so far" } else { "untrained" };
+            lines.push((format!("{count} filters, {so_far}"), before));
             let (trained, course) = by_lm(&solver, &set, &start, limit)?;
             report.note(format!(
                 "{count} filters by Levenberg-Marquardt, weighted PSNR of the training by steps: {}",
@@ -200,8 +211,7 @@ pub fn run() -> Result<Report, Failed> {
             }
             last = trained;
         } else {
-            let text = std::fs::read_to_string(folder.join(format!("filters_{count}.txt")))?;
-            last = Filters::parse(count, &text)?;
+            last = there()?;
             lines.push((
                 format!("{count} filters, as they were"),
                 ratios(&Demosaicker::with(last.clone())?, &pool, &tests)?,
