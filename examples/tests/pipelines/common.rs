@@ -186,11 +186,15 @@ pub fn check_all(
             "" => Schedule::new(),
             known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
         };
-        let algorithm = Algorithm::new(application, setup);
-        // Everything inlined is long: LLVM would take a minute for some, which is of no use here.
-        let effort = if schedule.is_empty() { Effort::Least } else { Effort::Full };
-        let limits = Limits { effort, ..Limits::default() };
-        let prepared = Prepared::within(algorithm, &text, &Target::host(), limits);
+        let (algorithm, target) = (Algorithm::new(application, setup), Target::host());
+        let prepared = match schedule {
+            // Everything inlined is long: LLVM would take a minute for some, which is of no use here.
+            "" => {
+                let limits = Limits { effort: Effort::Least, ..Limits::default() };
+                Prepared::within(algorithm, &text, &target, limits)
+            }
+            _ => Prepared::new(algorithm, &text, &target),
+        };
         let prepared = prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
         for threads in [1, 3] {
             let outputs = prepared.run(&Pool::new(threads), inputs);
