@@ -38,13 +38,13 @@ pub(super) const TESTS: [&str; 7] = [
     "u76c0g_bliznaca_srgb8.png",
 ];
 /// Pieces of a photograph at most, patterns and their size, and the seeds of those of the tests.
-const PIECES: usize = 14;
+const PIECES: usize = 28;
 const PATTERNS: [u64; 6] = [100, 101, 102, 103, 104, 105];
 const PATTERN: usize = 128;
 const TEST_PATTERNS: [u64; 4] = [0, 1, 2, 3];
 const TEST_PATTERN: usize = 256;
 /// Numbers of filters, and the seconds that their training may take.
-const COUNTS: [(i32, u64); 3] = [(2, 120), (9, 200), (15, 300)];
+const COUNTS: [(i32, u64); 3] = [(2, 120), (9, 200), (15, 600)];
 /// Products in a step of Levenberg-Marquardt at most.
 const PRODUCTS: usize = 40;
 

@@ -313,12 +313,16 @@ impl Reverse<'_> {
         let inverter = Inverter { p: self.p, space, prefix: by };
         let inverses = inverter.of(&read.args, &target.vars, &place).map_err(|why| error(self.p, why))?;
         let adjoint = selected(&read.cond, read.adjoint);
+        let terms = self.terms.entry(read.name.clone()).or_default();
         for i in inverses {
+            let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
+            if term.as_float() == Some(0.0) {
+                continue;
+            }
             let is_moved = |a: &Expr| i.loops.iter().any(|r| uses_var(a, &r.name));
             let moved = i.at.iter().enumerate().filter(|(_, a)| a.as_ref().is_some_and(is_moved));
             let words = moved.map(|(d, _)| explain::scatter(&read.name, d, &self.reader, &read.args[d]));
             self.scatters.entry(read.name.clone()).or_default().extend(words);
-            let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
             let needed = |e: &Expr| within_supports(self.p, e, &self.support, &i.place);
             let loops = i.loops.iter().map(|r| {
                 let (min, extent) = (needed(&r.min), needed(&r.extent));
@@ -337,7 +341,7 @@ impl Reverse<'_> {
                 predicate: i.predicate.as_ref().map(needed),
                 term: selected(&i.cond.as_ref().map(needed), needed(&term)),
             };
-            self.terms.entry(read.name.clone()).or_default().push(term);
+            terms.push(term);
         }
         Ok(())
     }

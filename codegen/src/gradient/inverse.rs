@@ -153,10 +153,11 @@ impl<'p> Solution<'p> {
         let exact: FxHashMap<Name, Expr> =
             self.gone.iter().map(|(u, e)| (u.name.clone(), e.clone())).collect();
         let mut open: Vec<Expr> = conds.iter().map(|c| tidy(&substitute(c, &exact))).collect();
-        let loops = self.loops(&exact, &mut open);
+        let (loops, mut within) = self.loops(&exact, &mut open);
+        open.iter_mut().for_each(|c| *c = tidy(&substitute(c, &within)));
         // Where each eliminated one is, within its range.
-        let mut within: FxHashMap<Name, Expr> = FxHashMap::default();
         for (u, e) in &self.gone {
+            let e = &tidy(&substitute(e, &within));
             let ends = [&u.range.min, &u.range.max].map(|end| substitute(end, &within));
             let [min, max] = ends;
             let (clamped, conds) = self.place.clamped(self.p, e, &Interval { min, max });
@@ -212,11 +213,15 @@ impl<'p> Solution<'p> {
         Some(left.into_iter().map(|c| if is_range(&c) { c.likely() } else { c }).collect())
     }
 
-    /// The loops, as short as the conditions on them alone make them.
-    fn loops(&mut self, exact: &FxHashMap<Name, Expr>, open: &mut Vec<Expr>) -> Vec<RVar> {
+    /// The loops, as short as the conditions on them alone make them, and what has one value only, by name.
+    fn loops(
+        &mut self,
+        exact: &FxHashMap<Name, Expr>,
+        open: &mut Vec<Expr>,
+    ) -> (Vec<RVar>, FxHashMap<Name, Expr>) {
         let names: FxHashSet<Name> = self.stay.iter().map(|u| u.name.clone()).collect();
         let stays = |e: &Expr| variables(e).iter().any(|v| names.contains(v));
-        let mut loops = vec![];
+        let (mut loops, mut single) = (vec![], FxHashMap::default());
         for u in &self.stay {
             let mut range = u.hull.clone();
             let exactly = [&u.range.min, &u.range.max].map(|e| tidy(&substitute(e, exact)));
@@ -233,9 +238,13 @@ impl<'p> Solution<'p> {
             let is_box = variables(&range.min).is_empty() && variables(&range.max).is_empty();
             self.place.enter(&u.name, if is_box { &range } else { &u.hull });
             let extent = range.extent();
+            if is_box && extent.as_int() == Some(1) {
+                single.insert(u.name.clone(), range.min);
+                continue;
+            }
             loops.push(RVar { name: u.name.clone(), min: range.min, extent });
         }
-        loops
+        (loops, single)
     }
 
     /// Narrows the range of `name` by a condition; true if nothing is left of the condition.

@@ -131,6 +131,11 @@ fn together(parts: Vec<Guarded>) -> Option<Guarded> {
     if by_cond.len() < 2 {
         return by_cond.pop();
     }
+    if let [(Some(a), when), (Some(b), otherwise)] = &by_cond[..]
+        && (*b == a.not_() || *a == b.not_())
+    {
+        return Some((None, Expr::select(a, when, otherwise)));
+    }
     let conds: Option<Vec<Expr>> = by_cond.iter().map(|(c, _)| c.clone()).collect();
     let any = conds.and_then(|all| all.into_iter().reduce(|a, b| a.or(b)));
     let sum = by_cond.into_iter().map(|(c, v)| selected(&c, v)).reduce(|a, b| a + b)?;

@@ -5,8 +5,9 @@
 //! | Func | gets |
 //! |---|---|
 //! | cheap with all that is substituted into it, or read at one place by one other | nothing: it is substituted where it is read |
-//! | others | loops of its own: vectors along the first dimension, threads along the last |
-//! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out |
+//! | a sum of which one other Func reads each element once | that Func's loop over vectors |
+//! | others | loops of its own: vectors along the first dimension, threads along the last, along further ones while tasks are few |
+//! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out; no vectors where what lies before its first pure dimension moves |
 //! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
 //! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
@@ -16,15 +17,16 @@ use crate::analysis::algebra::Interval;
 use crate::analysis::associative::Reduction;
 use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
-use crate::expr::walk::nodes;
+use crate::expr::walk::{nodes, variables};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, RVar, Update};
 use crate::gradient::seeds::domain;
 use crate::gradient::strips::parts;
 use crate::gradient::support::{Boxes, Stage, consumers_first, known, supports};
+use crate::gradient::terms::FEW_ITERATIONS;
 use crate::lower::{LowerOptions, lower};
-use crate::plan::validate::{error, validate};
-use crate::schedule::{Directive, Schedule, StageId, Tail};
+use crate::plan::validate::{error, is_var, validate};
+use crate::schedule::{Directive, LoopLevel, Schedule, StageId, Tail};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Nodes up to which a definition is cheaper than a load.
@@ -33,8 +35,8 @@ const CHEAP: usize = 24;
 const MANY: i64 = 1 << 14;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
-/// Iterations of reductions up to which they are written out.
-const FEW_ITERATIONS: i64 = 25;
+/// Tasks from which on no further loop is shared among threads.
+const TASKS: i64 = 64;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
 
@@ -67,7 +69,7 @@ pub fn schedule(
     let mut m = Maker { p, boxes, known, schedule: Schedule::new() };
     for (name, f) in &p.funcs {
         if stored.contains(name) {
-            m.func(f);
+            m.func(f, &stored, keep);
         } else if p.stored.contains(name) {
             _ = m.schedule.func(name).inline();
         }
@@ -145,24 +147,33 @@ pub(super) struct Maker<'p> {
 }
 
 impl Maker<'_> {
-    /// Number of values, as estimated.
-    fn size(&self, i: &Interval) -> i64 {
-        evaluate(&i.extent(), &self.known).unwrap_or(i64::from(i32::MAX)).max(0)
+    /// Numbers of values along each dimension, as estimated; none of what nothing needs.
+    fn sizes(&self, f: &Func) -> Option<Vec<i64>> {
+        let size = |i: &Interval| evaluate(&i.extent(), &self.known).unwrap_or(i64::from(i32::MAX)).max(0);
+        Some(self.boxes.get(&f.name)?.iter().map(size).collect())
     }
 
-    fn func(&mut self, f: &Func) {
-        let Some(own) = self.boxes.get(&f.name).cloned() else { return };
-        if !self.p.outputs.iter().any(|o| o.func == f.name) {
+    /// The number of iterations of a loop, 1 where it is not known.
+    fn extent(&self, r: &RVar) -> i64 {
+        evaluate(&r.extent, &self.known).unwrap_or(1).max(1)
+    }
+
+    fn func(&mut self, f: &Func, stored: &FxHashSet<Name>, kept: &[&str]) {
+        let Some(sizes) = self.sizes(f) else { return };
+        let mut place = Place::Root;
+        if let Some(level) = self.home(f, stored, kept) {
+            place = Place::Inside;
+            _ = self.schedule.func(&f.name).compute_at(level);
+        } else if !self.p.outputs.iter().any(|o| o.func == f.name) {
             _ = self.schedule.func(&f.name).compute_root();
         }
-        let sizes: Vec<i64> = own.iter().map(|i| self.size(i)).collect();
         for (k, stage) in Stage::all(f).iter().enumerate() {
             let pure: Vec<usize> = (0..sizes.len()).filter(|&d| stage.is_pure(f, d)).collect();
             let update = k.checked_sub(1).map(|k| &f.updates[k]);
             match update {
                 Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure, &sizes),
                 Some(u) if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
-                _ => self.loops(f, k, &pure, &sizes, update),
+                _ => self.loops(f, k, &pure, &sizes, place),
             }
         }
     }
@@ -170,8 +181,7 @@ impl Maker<'_> {
     /// The number of terms of an update that is a sum over a rectangle, in any order.
     fn terms(&self, f: &Func, u: &Update) -> Option<i64> {
         let reduction = Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref());
-        let extents = u.rdom.vars.iter().map(|r| evaluate(&r.extent, &self.known).unwrap_or(1));
-        let terms = extents.fold(1i64, |a, b| a.saturating_mul(b.max(1)));
+        let terms = u.rdom.vars.iter().fold(1i64, |n, r| n.saturating_mul(self.extent(r)));
         let is_rectangle = u
             .rdom
             .vars
@@ -190,40 +200,77 @@ impl Maker<'_> {
         pure.is_empty() && self.terms(f, u).is_some_and(enough)
     }
 
-    fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
-        let Some((&first, &last)) = pure.first().zip(pure.last()) else {
-            if let (Some(k), Some(u)) = (k.checked_sub(1), update) {
-                written_out(u).for_each(|r| _ = self.schedule.update(&f.name, k).unroll(&r.name));
-            }
-            return;
-        };
-        let lanes = lanes(f);
-        let points = pure.iter().fold(1i64, |a, d| a.saturating_mul(sizes[*d]));
+    fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], place: Place) {
+        let update = k.checked_sub(1).map(|k| &f.updates[k]);
+        let reductions = update.map_or(&[][..], |u| &u.rdom.vars);
         let name = |d: usize| &**f.vars[d].name();
+        // Elements of a vector lie beside each other, or at one distance.
+        let is_fixed = |d: usize| update.is_none_or(|u| variables(&u.args[d]).is_empty());
+        let first = pure.first().copied().filter(|&d| (0..d).all(is_fixed));
+        let vector = first.filter(|&d| sizes[d] >= i64::from(lanes(f)));
+        let work = pure.iter().map(|&d| sizes[d]).chain(reductions.iter().map(|r| self.extent(r)));
+        let work = work.fold(1i64, i64::saturating_mul);
         let mut handle = match k {
             0 => self.schedule.func(&f.name),
             k => self.schedule.update(&f.name, k - 1),
         };
-        if sizes[first] >= i64::from(lanes) {
-            handle = handle.vectorize(name(first), lanes, if k == 0 { Tail::Auto } else { Tail::Predicate });
-            let inner = format!("{}i", name(first));
-            let loops: Vec<&str> = update.iter().flat_map(|u| u.rdom.vars.iter().map(|r| &*r.name)).collect();
-            if !loops.is_empty() {
-                let outer = format!("{}o", name(first));
-                let mut order = vec![&*inner];
-                order.extend(loops);
-                order.push(&outer);
-                order.extend(pure[1..].iter().map(|d| name(*d)));
-                handle = handle.reorder(&order);
-                for r in update.into_iter().flat_map(written_out) {
-                    handle = handle.unroll(&r.name);
+        if let Some(d) = vector {
+            handle = handle.vectorize(name(d), lanes(f), if k == 0 { Tail::Auto } else { Tail::Predicate });
+        }
+        if let (Some(u), false) = (update, reductions.is_empty() || pure.is_empty()) {
+            let [outer, inner] = ["o", "i"].map(|end| vector.map(|d| format!("{}{end}", name(d))));
+            let others = pure.iter().filter(|d| vector != Some(**d)).map(|&d| name(d));
+            let order = inner.as_deref().into_iter().chain(reductions.iter().map(|r| &*r.name));
+            let order: Vec<&str> = order.chain(outer.as_deref()).chain(others).collect();
+            handle = written_out(u).fold(handle.reorder(&order), |handle, r| handle.unroll(&r.name));
+        } else if let Some(u) = update {
+            handle = written_out(u).fold(handle, |handle, r| handle.unroll(&r.name));
+        }
+        if place == Place::Root && work >= MANY {
+            let mut tasks = 1;
+            for &d in pure.iter().rev().filter(|d| vector != Some(**d)) {
+                if tasks >= TASKS {
+                    break;
                 }
+                tasks = sizes[d].saturating_mul(tasks);
+                handle = handle.parallel(name(d));
             }
         }
-        if points >= MANY && last != first {
-            _ = handle.parallel(name(last));
-        }
     }
+
+    /// The only loop of another Func in which `f`, a sum, is needed, and every element of it once: that over vectors of its only reader.
+    fn home(&self, f: &Func, stored: &FxHashSet<Name>, kept: &[&str]) -> Option<LoopLevel> {
+        let p = self.p;
+        let own = self.sizes(f)?;
+        let is_pure = |s: &Stage| (0..f.vars.len()).all(|d| s.is_pure(f, d));
+        if f.updates.is_empty()
+            || kept.contains(&&*f.name)
+            || p.outputs.iter().any(|o| o.func == f.name)
+            || !Stage::all(f).iter().all(is_pure)
+            || f.updates.iter().any(|u| self.is_large_sum(f, u, &own))
+        {
+            return None;
+        }
+        let reads = |g: &Func| calls(g).into_iter().filter(|(name, _)| **name == f.name).count();
+        let mut readers = p.funcs.values().filter(|g| g.name != f.name && reads(g) > 0);
+        let (Some(g), None) = (readers.next(), readers.next()) else { return None };
+        let first = g.vars.first().filter(|_| self.sizes(g).is_some_and(|s| s[0] >= i64::from(lanes(g))))?;
+        let (_, args) = calls(g).into_iter().find(|(name, _)| **name == f.name).filter(|_| reads(g) == 1)?;
+        let is_once = args.len() == g.vars.len()
+            && g.vars.iter().all(|v| args.iter().filter(|a| is_var(a, v.name())).count() == 1);
+        let is_loops = g.updates.is_empty() && stored.contains(&g.name);
+        (is_once && is_loops && is_var(&args[0], first.name()))
+            .then(|| LoopLevel::pure(&g.name, &format!("{}o", first.name())))
+    }
+}
+
+/// The loops around a Func's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// None.
+    Root,
+    /// Those of another Func.
+    Inside,
 }
 
 /// Number of elements of a box of these sizes.

@@ -12,15 +12,16 @@
 use crate::analysis::evaluate::evaluate;
 use crate::expr::Name;
 use crate::expr::walk::variables;
-use crate::func::{Func, Update, Var};
+use crate::func::{Func, RVar, Update, Var};
 use crate::gradient::schedule::{Maker, lanes, written_out};
+use crate::gradient::terms::FEW_ITERATIONS;
 use crate::schedule::{LoopLevel, Memory, StageId, Tail};
 
 /// Iterations from which on a loop is worth vectors of partial sums.
 const WIDE: i64 = 64;
 /// Values of the last of several loops in a strip.
 const ROWS: i32 = 16;
-/// Values of an only loop in a strip.
+/// Values of an only long loop in a strip.
 const RUN: i32 = 1 << 12;
 /// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
 const COPIES: i64 = 4;
@@ -66,10 +67,11 @@ impl Maker<'_> {
     /// Schedules update `k - 1` of `f`, a sum that commutes, over elements of these sizes. `pure` are the dimensions that run over
     /// their own variables.
     pub(super) fn strips(&mut self, f: &Func, k: usize, u: &Update, pure: &[usize], sizes: &[i64]) {
-        let (Some(first), Some(last)) = (u.rdom.vars.first(), u.rdom.vars.last()) else { return };
+        let Some(last) = u.rdom.vars.last() else { return };
         let [partial, sums] = parts(&f.name, k);
         let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
-        let is_run = u.rdom.vars.len() == 1;
+        let known = |r: &RVar| evaluate(&r.extent, &self.known);
+        let is_run = u.rdom.vars.iter().filter(|r| known(r).is_none_or(|n| n > FEW_ITERATIONS)).count() == 1;
         let length = if is_run { RUN } else { ROWS };
         let update = self.schedule.update(&f.name, k - 1);
         _ = update
@@ -80,10 +82,13 @@ impl Maker<'_> {
         let mut loops: Vec<String> = u.rdom.vars.iter().map(|r| r.name.to_string()).collect();
         loops.pop();
         loops.push(row);
-        let is_wide = is_run || evaluate(&first.extent, &self.known).is_none_or(|n| n >= WIDE);
+        let wide = |r: &RVar| evaluate(&r.extent, &self.known).is_none_or(|n| n >= WIDE);
         let is_placed = |d: usize| pure.contains(&d) || variables(&u.args[d]).is_empty();
-        if is_wide && (0..f.vars.len()).all(is_placed) {
-            return self.in_registers(f, [&partial, &sums], loops, pure, sizes);
+        if let Some(swept) = u.rdom.vars.iter().position(wide)
+            && (0..f.vars.len()).all(is_placed)
+        {
+            let swept = loops.remove(swept);
+            return self.in_registers(f, [&partial, &sums], swept, loops, pure, sizes);
         }
         let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
         let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
@@ -92,17 +97,17 @@ impl Maker<'_> {
         _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
     }
 
-    /// The sums of a strip, whose loops these are, in registers: in vectors along the first loop.
+    /// The sums of a strip in registers: in vectors along the loop that is swept, for which the others stand still.
     fn in_registers(
         &mut self,
         f: &Func,
         parts: [&Name; 2],
-        mut loops: Vec<String>,
+        swept: String,
+        loops: Vec<String>,
         pure: &[usize],
         sizes: &[i64],
     ) {
         let [partial, sums] = parts;
-        let swept = loops.remove(0);
         let (vector, lane) = (format!("{swept}_vector"), format!("{swept}_lane"));
         let mut update = self.schedule.update(partial, 0);
         update = update.split(&swept, &vector, &lane, lanes(f), Tail::Predicate);

@@ -43,8 +43,8 @@ pub(super) struct Term {
     pub term: Expr,
 }
 
-/// Updates up to which those over the same iterations become one.
-const JOINED: usize = 25;
+/// Iterations that a schedule may write out.
+pub(super) const FEW_ITERATIONS: i64 = 25;
 
 /// Terms of one update, summed up by element.
 struct Sums {
@@ -153,7 +153,7 @@ impl Adjoint {
         }
         let mut groups: Vec<Vec<Sums>> = vec![];
         for s in updates {
-            match groups.iter_mut().find(|g| g.len() < JOINED && g[0].joins(&s)) {
+            match groups.iter_mut().find(|g| (g.len() as i64) < FEW_ITERATIONS && g[0].joins(&s)) {
                 Some(group) => group.push(s),
                 None => groups.push(vec![s]),
             }
@@ -172,9 +172,21 @@ impl Adjoint {
             sum.map_or(old.clone(), |sum| old + sum)
         });
         let values = values.collect();
-        let rdom = RDom { vars: t.loops, predicate: t.predicate };
+        let rdom = RDom { vars: short_first(t.loops), predicate: t.predicate };
         self.func = self.func.clone().update(args, values, rdom);
     }
+}
+
+/// Loops of a sum, short ones inside of all others: what their iterations share is computed once where they are written out.
+fn short_first(loops: Vec<RVar>) -> Vec<RVar> {
+    let mut left = FEW_ITERATIONS;
+    let (mut short, long): (Vec<_>, Vec<_>) = loops.into_iter().partition(|r| {
+        let n = r.extent.as_int().filter(|n| (1..=left).contains(n));
+        left /= n.unwrap_or(1);
+        n.is_some()
+    });
+    short.extend(long);
+    short
 }
 
 /// `name`, or that with as many underscores as it takes for nothing in `p` to be called so.

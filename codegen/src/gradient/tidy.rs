@@ -37,6 +37,10 @@ fn tidy_node(e: &Expr) -> Expr {
         ExprKind::Binary(BinaryOp::Le, a, b) if is_index(a.ty()) => build::le(a, b),
         ExprKind::Binary(BinaryOp::And, a, b) if e.ty() == Type::BOOL => build::and(a, b),
         ExprKind::Binary(BinaryOp::Div | BinaryOp::Mod, ..) => normal(e),
+        ExprKind::Binary(BinaryOp::Eq, a, b) if is_index(a.ty()) => match (a.as_int(), b.as_int()) {
+            (Some(a), Some(b)) => Expr::bool(a == b),
+            _ => e.clone(),
+        },
         ExprKind::Unary(UnaryOp::Not, a) if a.as_int().is_some() && a.ty() == Type::BOOL => {
             Expr::bool(a.as_int() == Some(0))
         }

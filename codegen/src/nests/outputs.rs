@@ -28,9 +28,15 @@ pub(super) fn has_storage(scope: &Scope, regions: &Regions, f: &FuncPlan) -> boo
         return true;
     }
     let Some(region) = regions.at.get(&(name.clone(), Level::Root)) else { return true };
+    // The tests at root see to it that no buffer is empty.
+    let mut facts = scope.facts.clone();
+    let p = &scope.plan.pipeline;
+    for (buffer, dims) in p.inputs.values().map(|i| (&i.name, i.dims)).chain([(name, region.len())]) {
+        (0..dims).for_each(|d| facts.assume(&Expr::from(1).le(&p.shape(buffer).extent(d))));
+    }
     !region.iter().enumerate().all(|(d, i)| {
         let domain = scope.domain(name, d);
-        scope.facts.proves_le(&domain.min, &i.min) && scope.facts.proves_le(&i.max, &domain.max)
+        facts.proves_le(&domain.min, &i.min) && facts.proves_le(&i.max, &domain.max)
     })
 }
 
