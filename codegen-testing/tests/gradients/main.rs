@@ -8,6 +8,7 @@ mod halves;
 mod programs;
 mod refused;
 mod scattered;
+mod scheduled;
 mod swept;
 
 use check::{Case, text_of};
@@ -198,21 +199,6 @@ fn bins_by_a_parameter() {
     let out = p.define("out", [x], h.of((x / 2, bin(x.expr()))));
     let case = Case::new(p, &out, &[(0, 7)], &["f"]).bind("f", &[(0, 16)], &mut Rng::new(4));
     case.param("width", 0.3).check();
-}
-
-/// Cheap Funcs that read each other at several places are not all substituted.
-#[test]
-fn long_chains_are_stored_now_and_then() {
-    let (mut p, f, _, x) = line();
-    let mut last = p.define("first", [x], f.of(x));
-    for k in 0..24 {
-        let value = last.of(x - 1) + last.of(x) * 2.0 + last.of(x + 1) + last.of(x + 3);
-        last = p.define(format!("next{k}"), [x], value);
-    }
-    p.output(&last);
-    let schedule = sumsq_codegen::gradient::schedule(&p, &[], &[], &[]).unwrap();
-    let stored = (0..24).filter(|k| schedule.to_string().contains(&format!("next{k}: compute_root"))).count();
-    assert!((6..=18).contains(&stored), "{stored} are stored\n{schedule}");
 }
 
 #[test]

@@ -160,9 +160,9 @@ impl Maker<'_> {
 
     fn func(&mut self, f: &Func, stored: &FxHashSet<Name>, kept: &[&str]) {
         let Some(sizes) = self.sizes(f) else { return };
-        let mut place = Place::Root;
-        if let Some(level) = self.home(f, stored, kept) {
-            place = Place::Inside;
+        let home = self.home(f, stored, kept);
+        let is_root = home.is_none();
+        if let Some(level) = home {
             _ = self.schedule.func(&f.name).compute_at(level);
         } else if !self.p.outputs.iter().any(|o| o.func == f.name) {
             _ = self.schedule.func(&f.name).compute_root();
@@ -173,7 +173,7 @@ impl Maker<'_> {
             match update {
                 Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure, &sizes),
                 Some(u) if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
-                _ => self.loops(f, k, &pure, &sizes, place),
+                _ => self.loops(f, k, &pure, &sizes, is_root),
             }
         }
     }
@@ -200,7 +200,7 @@ impl Maker<'_> {
         pure.is_empty() && self.terms(f, u).is_some_and(enough)
     }
 
-    fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], place: Place) {
+    fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], is_root: bool) {
         let update = k.checked_sub(1).map(|k| &f.updates[k]);
         let reductions = update.map_or(&[][..], |u| &u.rdom.vars);
         let name = |d: usize| &**f.vars[d].name();
@@ -217,16 +217,15 @@ impl Maker<'_> {
         if let Some(d) = vector {
             handle = handle.vectorize(name(d), lanes(f), if k == 0 { Tail::Auto } else { Tail::Predicate });
         }
-        if let (Some(u), false) = (update, reductions.is_empty() || pure.is_empty()) {
+        if !reductions.is_empty() && !pure.is_empty() {
             let [outer, inner] = ["o", "i"].map(|end| vector.map(|d| format!("{}{end}", name(d))));
             let others = pure.iter().filter(|d| vector != Some(**d)).map(|&d| name(d));
             let order = inner.as_deref().into_iter().chain(reductions.iter().map(|r| &*r.name));
             let order: Vec<&str> = order.chain(outer.as_deref()).chain(others).collect();
-            handle = written_out(u).fold(handle.reorder(&order), |handle, r| handle.unroll(&r.name));
-        } else if let Some(u) = update {
-            handle = written_out(u).fold(handle, |handle, r| handle.unroll(&r.name));
+            handle = handle.reorder(&order);
         }
-        if place == Place::Root && work >= MANY {
+        handle = update.into_iter().flat_map(written_out).fold(handle, |handle, r| handle.unroll(&r.name));
+        if is_root && work >= MANY {
             let mut tasks = 1;
             for &d in pure.iter().rev().filter(|d| vector != Some(**d)) {
                 if tasks >= TASKS {
@@ -262,15 +261,6 @@ impl Maker<'_> {
         (is_once && is_loops && is_var(&args[0], first.name()))
             .then(|| LoopLevel::pure(&g.name, &format!("{}o", first.name())))
     }
-}
-
-/// The loops around a Func's.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// None.
-    Root,
-    /// Those of another Func.
-    Inside,
 }
 
 /// Number of elements of a box of these sizes.

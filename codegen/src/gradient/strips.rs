@@ -82,13 +82,14 @@ impl Maker<'_> {
         let mut loops: Vec<String> = u.rdom.vars.iter().map(|r| r.name.to_string()).collect();
         loops.pop();
         loops.push(row);
-        let wide = |r: &RVar| evaluate(&r.extent, &self.known).is_none_or(|n| n >= WIDE);
+        let wide = |r: &RVar| known(r).is_none_or(|n| n >= WIDE);
         let is_placed = |d: usize| pure.contains(&d) || variables(&u.args[d]).is_empty();
         if let Some(swept) = u.rdom.vars.iter().position(wide)
             && (0..f.vars.len()).all(is_placed)
         {
-            let swept = loops.remove(swept);
-            return self.in_registers(f, [&partial, &sums], swept, loops, pure, sizes);
+            let vector = format!("{}_vector", loops[swept]);
+            let swept = std::mem::replace(&mut loops[swept], vector);
+            return self.in_registers(f, [&partial, &sums], &swept, &loops, pure, sizes);
         }
         let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
         let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
@@ -97,20 +98,20 @@ impl Maker<'_> {
         _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
     }
 
-    /// The sums of a strip in registers: in vectors along the loop that is swept, for which the others stand still.
+    /// The sums of a strip in registers: in vectors along the loop that is swept, which `loops` hold as that over vectors.
     fn in_registers(
         &mut self,
         f: &Func,
         parts: [&Name; 2],
-        swept: String,
-        loops: Vec<String>,
+        swept: &str,
+        loops: &[String],
         pure: &[usize],
         sizes: &[i64],
     ) {
         let [partial, sums] = parts;
         let (vector, lane) = (format!("{swept}_vector"), format!("{swept}_lane"));
         let mut update = self.schedule.update(partial, 0);
-        update = update.split(&swept, &vector, &lane, lanes(f), Tail::Predicate);
+        update = update.split(swept, &vector, &lane, lanes(f), Tail::Predicate);
         let (mut left, mut inside, mut outside) = (ACCUMULATORS, vec![], vec![]);
         for (v, size) in pure.iter().map(|&d| (&f.vars[d], sizes[d])) {
             let n = size.clamp(1, left);
@@ -137,8 +138,7 @@ impl Maker<'_> {
         let start = start.reorder_storage(&storage).vectorize_loop("lane");
         _ = inside.iter().fold(start, |s, (v, _)| s.unroll(v));
         let own = inside.iter().map(|(v, _)| &**v);
-        let order: Vec<&str> =
-            ["lane"].into_iter().chain(own).chain([&*vector]).chain(loops.iter().map(|s| &**s)).collect();
+        let order: Vec<&str> = ["lane"].into_iter().chain(own).chain(loops.iter().map(|s| &**s)).collect();
         let update = self.schedule.update(sums, 0).reorder(&order).vectorize_loop("lane");
         _ = inside.iter().fold(update, |s, (v, _)| s.unroll(v));
     }

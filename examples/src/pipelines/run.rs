@@ -250,6 +250,18 @@ fn folded<T: Copy + std::ops::AddAssign + Default>(
     sums
 }
 
+/// Code of an algorithm, lowered as the options say; no cache is asked.
+fn compiled(
+    algorithm: &Algorithm,
+    schedule: &Schedule,
+    target: &Target,
+    options: &LowerOptions,
+) -> Result<Compiled, Error> {
+    let lowered = lower(&algorithm.pipeline, schedule, options)?;
+    let signature = Signature::of(&algorithm.pipeline, schedule)?;
+    Compiled::from_lowered_within(&lowered, signature, target, &options.limits)
+}
+
 /// An application compiled for a machine.
 pub struct Prepared {
     /// Its algorithm.
@@ -282,10 +294,8 @@ impl Prepared {
         target: &Target,
         limits: Limits,
     ) -> Result<Prepared, PipelineError> {
-        let pipeline = &algorithm.pipeline;
-        let lowered = lower(pipeline, schedule, &LowerOptions { limits, ..LowerOptions::default() })?;
-        let signature = Signature::of(pipeline, schedule)?;
-        let compiled = Compiled::from_lowered_within(&lowered, signature, target, &limits)?;
+        let options = LowerOptions { limits, ..LowerOptions::default() };
+        let compiled = compiled(&algorithm, schedule, target, &options)?;
         Ok(Prepared { algorithm, compiled, is_profiled: false })
     }
 
@@ -295,10 +305,7 @@ impl Prepared {
     /// As of [`Prepared::new`].
     pub fn profiled(self, schedule: &Schedule, target: &Target) -> Result<Prepared, PipelineError> {
         let options = LowerOptions { profile: true, ..LowerOptions::default() };
-        let pipeline = &self.algorithm.pipeline;
-        let lowered = lower(pipeline, schedule, &options)?;
-        let signature = Signature::of(pipeline, schedule)?;
-        let compiled = Compiled::from_lowered(&lowered, signature, target)?;
+        let compiled = compiled(&self.algorithm, schedule, target, &options)?;
         Ok(Prepared { compiled, is_profiled: true, ..self })
     }
 

@@ -1,0 +1,139 @@
+//! First schedules: what is stored, where sums are computed, which loops are vectors and threads.
+
+use crate::check::flat;
+use crate::line;
+use sumsq_codegen::ScalarType::{F64, I32};
+use sumsq_codegen::gradient::{propagate_adjoints, schedule};
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var};
+use sumsq_codegen_testing::native;
+use sumsq_codegen_testing::random::differentiable::values;
+use sumsq_codegen_testing::reference::{Bindings, evaluate_over};
+use sumsq_codegen_testing::rng::Rng;
+
+/// Cheap Funcs that read each other at several places are not all substituted.
+#[test]
+fn long_chains_are_stored_now_and_then() {
+    let (mut p, f, _, x) = line();
+    let mut last = p.define("first", [x], f.of(x));
+    for k in 0..24 {
+        let value = last.of(x - 1) + last.of(x) * 2.0 + last.of(x + 1) + last.of(x + 3);
+        last = p.define(format!("next{k}"), [x], value);
+    }
+    p.output(&last);
+    let schedule = sumsq_codegen::gradient::schedule(&p, &[], &[], &[]).unwrap();
+    let stored = (0..24).filter(|k| schedule.to_string().contains(&format!("next{k}: compute_root"))).count();
+    assert!((6..=18).contains(&stored), "{stored} are stored\n{schedule}");
+}
+
+/// An input that begins at 0 in all dimensions.
+fn from_0(p: &mut Pipeline, name: &str, dims: usize) -> Input {
+    let constraints = Constraint::defaults(dims).into_iter().enumerate();
+    p.input(constraints.fold(Input::strided(name, &[F64], dims), |i, (d, c)| i.constrain(d, c.min(0))))
+}
+
+/// Each pixel of a plane is a mean of two neighbours at the place that `g` tells; with the slope by the planes.
+fn warp() -> Pipeline {
+    let [x, y, c] = Var::all(["x", "y", "c"]);
+    let mut p = Pipeline::new("warp");
+    let [f, g] = [("f", 3), ("g", 2)].map(|(name, dims)| from_0(&mut p, name, dims));
+    from_0(&mut p, "w", 3);
+    let r = RDom::new([("i", 0, 2)]);
+    let at = (g.of((x, y)).cast(I32) + r.var(0)).clamp(0, f.extent(0) - 1);
+    let sum = p.sum("sum", &r, f.of((at, y, c)) * (r.var(0).cast(F64) + 0.5));
+    let out = p.define("out", [x, y, c], sum);
+    p.output_strided(&out, Constraint::defaults(3));
+    let adjoints = propagate_adjoints(&mut p, &[("out", "w")], &["f"]).unwrap();
+    let d_f = adjoints.of("f").unwrap();
+    let over = |(d, c): (usize, Constraint)| c.min(f.min(d)).extent(f.extent(d));
+    p.output_strided(d_f, Constraint::defaults(3).into_iter().enumerate().map(over).collect::<Vec<_>>());
+    p
+}
+
+const SIZES: [(&str, &[i32]); 5] = [
+    ("f", &[500, 300, 7]),
+    ("g", &[500, 300]),
+    ("w", &[500, 300, 7]),
+    ("out", &[500, 300, 7]),
+    ("d_f", &[500, 300, 7]),
+];
+
+#[test]
+fn sums_scatters_and_threads() {
+    let p = warp();
+    let s = schedule(&p, &SIZES, &[], &[]).unwrap();
+    let text = s.to_string();
+    let line = |of: &str| text.lines().find_map(|l| l.strip_prefix(of)).unwrap_or_default().to_string();
+    // One place reads the sum; who wants to keep it has it at root.
+    assert!(line("sum: ").starts_with("compute_at(out, xo)"), "{text}");
+    let kept = schedule(&p, &SIZES, &["sum"], &[]).unwrap().to_string();
+    assert!(kept.contains("sum: compute_root"), "{kept}");
+    // The coordinate that is data comes first: lanes would lie in planes far apart. Seven planes are few tasks.
+    let scatter = line("d_f.update(0): ");
+    assert!(
+        scatter.starts_with("reorder(sum_update0_i, sum_update0_x, _1, _2) unroll(sum_update0_i)"),
+        "{text}"
+    );
+    assert!(scatter.ends_with("parallel(_2) parallel(_1)") && !scatter.contains("vectorize"), "{text}");
+    // Slopes are summed where they are wanted.
+    let lowered = lower(&p, &s, &LowerOptions::default()).unwrap().body.to_string();
+    assert!(lowered.contains("d_f") && !lowered.contains("allocate d_f"), "{lowered}");
+
+    let compiled = native::compile(&p, &s).unwrap();
+    for (w, h) in [(19, 5), (3, 2), (1, 1)] {
+        let (mut rng, mut b) = (Rng::new(5), Bindings::default());
+        let planes = [(0, w), (0, h), (0, 2)];
+        for (name, dims) in [("f", 3), ("g", 2), ("w", 3)] {
+            b.inputs.insert(name.into(), values(&[F64], &planes[..dims], &mut rng));
+        }
+        let domains = [planes.to_vec(), planes.to_vec()];
+        let expected = evaluate_over(&p, &b, &domains).unwrap();
+        let [one, three] = [1, 3].map(|n| native::execute(&p, &compiled, &b, &domains, n).unwrap());
+        for ((a, b), want) in one.iter().zip(&three).zip(&expected) {
+            assert_eq!(a.planes, b.planes, "three threads give something else");
+            for (a, b) in flat(a).into_iter().zip(flat(want)) {
+                assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} instead of {b}");
+            }
+        }
+    }
+}
+
+/// A large sum has its short loop inside, and is swept along the long one.
+#[test]
+fn large_sums_with_short_loops() {
+    let (mut p, f, _, x) = line();
+    from_0(&mut p, "w", 1);
+    let scale = p.param("scale", F64);
+    let r = RDom::new([("i", 0, 3)]);
+    let sum = p.sum("sum", &r, f.of(x + r.var(0)) * &scale);
+    let out = p.define("out", [x], sum);
+    p.output_strided(&out, Constraint::defaults(1));
+    let adjoints = propagate_adjoints(&mut p, &[("out", "w")], &["scale"]).unwrap();
+    let update = &adjoints.of("scale").unwrap().updates[0];
+    let loops: Vec<&str> = update.rdom.vars.iter().map(|r| &*r.name).collect();
+    assert_eq!(loops, ["sum_update0_i", "sum_update0_x"]);
+    p.outputs.clear();
+    p.output(adjoints.of("scale").unwrap());
+    let s = schedule(&p, &[("w", &[100_000])], &[], &[]).unwrap().to_string();
+    assert!(
+        s.contains("sum_update0_x_row_lane, 4, predicate) rfactor(sum_update0_x_row_lane as lane"),
+        "{s}"
+    );
+}
+
+/// What a selection never takes adds no term: the last factor is 1, whose slope was that of the clamped channel before it.
+#[test]
+fn terms_that_are_0_are_left_out() {
+    let [x, c] = Var::all(["x", "c"]);
+    let mut p = Pipeline::new("affine");
+    let [f, g] = ["f", "g"].map(|name| from_0(&mut p, name, 2));
+    from_0(&mut p, "w", 2);
+    let r = RDom::new([("i", 0, 4)]);
+    let colour = Expr::select(r.var(0).eq_(3), 1.0, f.of((x, r.var(0).min(2))));
+    let sum = p.sum("sum", &r, g.of((c, r.var(0))) * colour);
+    let out = p.define("out", [x, c], sum);
+    p.output(&out);
+    let adjoints = propagate_adjoints(&mut p, &[("out", "w")], &["f"]).unwrap();
+    let d_f = adjoints.of("f").unwrap();
+    assert_eq!(d_f.updates.len(), 1, "{:?}", d_f.updates);
+}
