@@ -121,7 +121,7 @@ fn large_sums_with_short_loops() {
     );
 }
 
-/// What a selection never takes adds no term: the last factor is 1, whose slope was that of the clamped channel before it.
+/// A selection adds no term for what it never takes: the last factor is 1, and the channel that stood in for it has no slope from there.
 #[test]
 fn terms_that_are_0_are_left_out() {
     let [x, c] = Var::all(["x", "c"]);

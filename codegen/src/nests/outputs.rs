@@ -32,7 +32,7 @@ pub(super) fn has_storage(scope: &Scope, regions: &Regions, f: &FuncPlan) -> boo
     let mut facts = scope.facts.clone();
     let p = &scope.plan.pipeline;
     for (buffer, dims) in p.inputs.values().map(|i| (&i.name, i.dims)).chain([(name, region.len())]) {
-        (0..dims).for_each(|d| facts.assume(&Expr::from(1).le(&p.shape(buffer).extent(d))));
+        (0..dims).for_each(|d| facts.assume(&Expr::from(1).le(p.shape(buffer).extent(d))));
     }
     !region.iter().enumerate().all(|(d, i)| {
         let domain = scope.domain(name, d);
