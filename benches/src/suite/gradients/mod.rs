@@ -96,14 +96,14 @@ struct Ours {
 }
 
 impl Ours {
-    /// Under a schedule of the application's, or the first one where it has none of that name.
-    fn new(case: &Case, inputs: &[Planar], gradient: bool, name: &str) -> Result<Ours, Failed> {
+    /// Under the application's schedule of a name, or the first one where none is named or there.
+    fn new(case: &Case, inputs: &[Planar], gradient: bool, name: Option<&str>) -> Result<Ours, Failed> {
         let setup = case.application.setup(&[], 8)?;
         let algorithm = match gradient {
             true => Algorithm::with_gradient(case.application, setup)?,
             false => Algorithm::new(case.application, setup),
         };
-        let schedule = match case.application.schedule(name) {
+        let schedule = match name.and_then(|name| case.application.schedule(name)) {
             Some(schedule) => schedule?,
             None => algorithm.first_schedule(inputs)?,
         };
@@ -126,7 +126,7 @@ fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
     let name = case.application.name;
     let arrays: Vec<NamedArray> = case.inputs.iter().map(|(name, shape)| made(name, shape)).collect();
     let inputs: Vec<Planar> = arrays.iter().map(|a| Planar::of_array(a, false)).collect::<Result<_, _>>()?;
-    let pair = |[forward, both]: [&str; 2]| {
+    let pair = |[forward, both]: [Option<&str>; 2]| {
         let pair = (Ours::new(case, &inputs, false, forward)?, Ours::new(case, &inputs, true, both)?);
         // It is run here once: what it returns later is known.
         pair.0.run()?;
@@ -138,9 +138,9 @@ fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
         let timed = |ours: &Ours| time(&mut || drop(ours.run()));
         compare_within(&label, &mut || timed(both), &mut || timed(forward), BUDGET)
     };
-    let (forward, both) = pair(["first", "first"])?;
+    let (forward, both) = pair([None, None])?;
     report.ratio(compared(", first schedules", &forward, &both));
-    let (forward, both) = pair(["hand", "gradient"])?;
+    let (forward, both) = pair([Some("hand"), Some("gradient")])?;
     report.fact(&format!("{name}, compiled in"), both.seconds, "s, with the gradient");
     let ratio = compared("", &forward, &both);
     report.fact(&format!("{name}, forward: sumsq"), ratio.seconds.1 * 1e3, "ms");
