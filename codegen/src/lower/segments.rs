@@ -7,6 +7,8 @@
 use super::contract::contract;
 use super::join::{Grid, SHARED_BYTES, joined, shared};
 use super::offsets::offsets;
+use super::running::running;
+use super::uniform::uniform;
 use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
@@ -148,10 +150,10 @@ impl Cut<'_> {
         fits_in_shared(s)?;
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
-        let body = warps(&words(s))?;
+        let body = running(&warps(&words(s))?, &self.f.aliases);
         let threads = threads(&body);
         let body = offsets(&if self.f.relaxed { contract(&body) } else { body });
-        let body = self.with_parameters_in_memory(&body, &RefCell::default());
+        let body = uniform(&self.with_parameters_in_memory(&body, &RefCell::default()));
         let function = self.function(format!("{}_{kernel}", symbol(&self.f.name)), body, false);
         self.kernels.push(Kernel { function, threads });
         Ok(Segment::Launch { kernel, grid })
