@@ -134,7 +134,7 @@ impl Draft<'_> {
     pub(super) fn nest(&mut self, f: &Func, kind: Kind) {
         let vars = f.vars.iter().map(|v| v.name().clone()).collect();
         let (func, updates) = (f.name.clone(), f.updates.len());
-        self.nests.push(Nest { func, vars, updates, kind, live: None, in_place_of: None });
+        self.nests.push(Nest { func, vars, updates, kind, live: None, in_place_of: None, tiles: None });
     }
 
     /// Computes an output in a nest of its own.
@@ -205,6 +205,8 @@ impl Draft<'_> {
 
     /// Computes a Func row by row inside of the reduction `reader`.
     pub fn ring_in(&mut self, reader: &Name, f: &Func, ring: Ring) {
+        let of = self.nests.iter_mut().find(|n| n.func == *reader).expect("the reader has a nest");
+        of.tiles = of.tiles.max(Some(ring.reach.unwrap_or(0)));
         self.nest(f, Kind::RingIn(reader.clone(), ring));
     }
 

@@ -5,7 +5,7 @@ use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::computed;
 use crate::matrix_free::schedule::{Scheduler, cpu};
 use crate::matrix_free::skeleton::{Scheduled, Span};
-use crate::matrix_free::vectors::{VectorId, What};
+use crate::matrix_free::vectors::{Role, VectorId, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Name, Schedule};
 use sumsq_energy::model::{ComputedId, SpaceId};
@@ -43,7 +43,9 @@ impl Draft<'_> {
         let k = self.k;
         // What is skipped are single vectors.
         let skips = self.nests.iter().any(|nest| nest.live.is_some());
-        let mut scheduler = Scheduler::new(&k.target, !skips && self.p.funcs.values().any(cpu::is_long_sum));
+        let long_sums = !skips && self.p.funcs.values().any(cpu::is_long_sum);
+        let often = matches!(self.role, Role::Linear | Role::LinearB);
+        let mut scheduler = Scheduler::new(&k.target, long_sums, often);
         self.nests.iter().for_each(|nest| scheduler.add(nest));
         let alone =
             |f: &Name| self.p.funcs[f].vars.is_empty() && !self.nests.iter().any(|nest| nest.func == *f);

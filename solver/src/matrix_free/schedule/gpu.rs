@@ -1,43 +1,60 @@
 //! Directives of nests for a GPU, and the numbers that follow from the machine.
 //!
-//! A thread has one element at a time. Blocks are tiles of 32 x 8 elements, or 256 of a list; a third dim is the grid's. In reductions a thread
-//! adds up four elements, its block's threads are added up by the lanes of a warp, and one more block adds up blocks: each in an order that
-//! sizes alone decide. Where vectors are skipped on a CPU, so are warps here: their threads read the same byte of the mask. Tiles,
-//! whose rows begin anywhere, are computed whole.
+//! A thread has one element at a time. Blocks are tiles of 32 x 8 elements, or 128 of a list; a third dim is the grid's. In reductions a block has
+//! two rows a thread, and so many more that there are not too many blocks; its threads are added up by the lanes of a warp, and one more block adds up
+//! blocks: each in an order that sizes alone decide. What a reduction reads of others' elements is computed for one tile at a time, whose rows are as
+//! wide as a warp with what lies beside them. Where vectors are skipped on a CPU, so are warps here: their threads read the same byte of the
+//! mask, but in tiles, whose rows begin anywhere; those are computed whole.
 
-use crate::matrix_free::schedule::nest::{Kind, Nest};
+use crate::matrix_free::params::{self, Size};
+use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::schedule::StageHandle;
-use sumsq_codegen::{LoopLevel, Memory, Name, Schedule, Tail};
+use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Schedule, Tail};
 
 /// Threads of a block along the fastest dim of a grid: a warp.
 const WIDE: i32 = 32;
 /// Threads of a block along the second dim.
 const HIGH: i32 = 8;
 /// Threads of a block over a list.
-const LONG: i32 = 256;
-/// Elements that a thread of a reduction adds up.
-const EACH: i32 = 4;
+const LONG: i32 = 128;
+/// Rows of a tile of a reduction over a grid.
+const TALL: i32 = 2 * HIGH;
+/// Sums of blocks that a thread of the last block asks for at once, where that runs again and again.
+const AT_ONCE: i32 = 4;
+/// Blocks of a reduction, beyond which each has several tiles: the sums of all are added up by one.
+const MOST: usize = 32 << 10;
 
 /// A schedule in the making.
-#[derive(Default)]
 pub struct Scheduler {
     /// The directives so far.
     pub schedule: Schedule,
     /// The innermost loop of every nest, where others may be computed for one element.
     innermost: FxHashMap<Name, LoopLevel>,
-    /// The loop over blocks of every reduction, where others may be computed for one block.
-    blocks: FxHashMap<Name, LoopLevel>,
+    /// The loop over tiles of every reduction that has such, where others may be computed for one tile.
+    tiles: FxHashMap<Name, LoopLevel>,
+    /// Sums of blocks that a thread asks for at once.
+    at_once: i32,
 }
 
 impl Scheduler {
+    /// Nothing is scheduled yet. `often`: the pipeline is part of PCG, so that its time counts for more than that of compiling it.
+    pub fn new(often: bool) -> Scheduler {
+        Scheduler {
+            schedule: Schedule::new(),
+            innermost: FxHashMap::default(),
+            tiles: FxHashMap::default(),
+            at_once: if often { AT_ONCE } else { 1 },
+        }
+    }
+
     /// Adds the directives of a nest; that of its reader must be there.
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
             Kind::Map(_) | Kind::Rows | Kind::Pairs(..) | Kind::RowsIn(_) => self.map(nest),
             Kind::RingIn(reader, ring) => self.tile(nest, reader, ring.stored),
             Kind::Scatter(over) => self.scatter(nest, over),
-            Kind::Reduction(over, _) => self.reduction(nest, over),
+            Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
             Kind::StoredIn(reader) => self.inside(nest, reader, true),
             Kind::RegistersIn(reader) => self.inside(nest, reader, false),
             Kind::Inline => {
@@ -83,9 +100,9 @@ impl Scheduler {
         }
     }
 
-    fn reduction(&mut self, nest: &Nest, over: &[Name]) {
+    fn reduction(&mut self, nest: &Nest, over: &[Name], strip: Strip) {
         let (name, s) = (&*nest.func, &mut self.schedule);
-        let (blocks, threads, lines) = (format!("{name}_b"), format!("{name}_t"), format!("{name}_l"));
+        let [blocks, threads, warp] = ["b", "t", "w"].map(|part| format!("{name}_{part}"));
         let vars: Vec<&str> = over.iter().map(|v| &**v).collect();
         let list = vars.len() == 1;
         // Loops over blocks, the fastest first, with the names of what is kept of them.
@@ -96,60 +113,100 @@ impl Scheduler {
         if let Some(third) = vars.get(2) {
             grid.push((*third, "gz"));
         }
-        let further: Vec<&str> = vars.iter().skip(3).copied().collect();
+        let (further, tail) = (&vars[vars.len().min(3)..], Tail::Predicate);
 
         s.func(name).compute_root().relaxed().gpu_single();
-        let tail = Tail::Predicate;
         let all = s.update(name, 0).relaxed();
-        let all = match list {
-            true => all.split(vars[0], "bx", "row", LONG * EACH, tail).split("row", "k", "tx", LONG, tail),
-            false => all
+        let all = match (list, nest.tiles) {
+            (true, _) => {
+                all.split(vars[0], "bx", "row", height(strip), tail).split("row", "k", "tx", LONG, tail)
+            }
+            (false, None) => all
                 .split(vars[0], "bx", "tx", WIDE, tail)
-                .split(vars[1], "by", "row", HIGH * EACH, tail)
+                .split(vars[1], "by", "row", height(strip), tail)
                 .split("row", "k", "ty", HIGH, tail),
+            // A warp has a row of a tile, with what is read beside the row's own elements.
+            (false, Some(beside)) => all
+                .split(vars[0], "bx", "column", width(beside), tail)
+                .split("column", "c", "tx", WIDE, tail)
+                .split(vars[1], "by", "row", height(strip), tail)
+                .split("row", "tile", "line", TALL, tail)
+                .split("line", "k", "ty", HIGH, tail),
         };
-        let all = all.rfactor(&grid, &blocks);
-        // The sums of blocks, of which one block adds up as many at a time as it has threads.
-        let (all, one) =
-            grid[1..].iter().enumerate().fold((all, "bx".to_string()), |(all, one), (i, (var, _))| {
-                let both = format!("g{i}");
-                (all.fuse(&one, var, &both), both)
-            });
-        all.split(&one, "go", "gl", LONG, tail)
-            .rfactor(&[("gl", "l")], &lines)
-            .split("gl", "gs", "gw", WIDE, tail)
-            .reorder(&["gw", "gs"])
-            .gpu_single()
-            .gpu_lanes("gw");
-        // Known to be one block: so it joins what follows.
-        line(s.func(&lines).compute_root().relaxed().bound("l", 0, LONG));
-        line(s.update(&lines, 0).relaxed());
+        all.rfactor(&grid, &blocks);
+        self.total(name, list);
 
-        let kept: Vec<&str> = grid.iter().map(|g| g.1).collect();
+        let (kept, s): (Vec<&str>, _) = (grid.iter().map(|g| g.1).collect(), &mut self.schedule);
         s.func(&blocks).compute_root().relaxed().gpu_blocks(&kept);
-        let threads_of: Vec<(&str, &str)> =
-            if list { vec![("tx", "ux")] } else { vec![("tx", "ux"), ("ty", "uy")] };
-        let block = s.update(&blocks, 0).relaxed().rfactor(&threads_of, &threads);
-        let block = match list {
-            true => block.split("tx", "ts", "tw", WIDE, tail).reorder(&[&["tw", "ts"][..], &kept].concat()),
-            false => block.rename("tx", "tw").reorder(&[&["tw", "ty"][..], &kept].concat()),
-        };
-        block.gpu_blocks(&kept).gpu_lanes("tw");
+        let threads_of: &[(&str, &str)] = if list { &[("tx", "ux")] } else { &[("tx", "ux"), ("ty", "uy")] };
+        let block = s.update(&blocks, 0).relaxed().rfactor(threads_of, &threads);
+        // A lane adds up what the warps have of it, then the lanes of one warp are added up.
+        let block = if list { block.split("tx", "ts", "tw", WIDE, tail) } else { block.rename("tx", "tw") };
+        block
+            .rfactor(&[("tw", "uw")], &warp)
+            .reorder(&[&["tw"][..], &kept].concat())
+            .gpu_blocks(&kept)
+            .gpu_lanes("tw");
         let level = LoopLevel::update(&blocks, 0, "gx");
-        self.blocks.insert(nest.func.clone(), level.clone());
+        s.func(&warp).relaxed().compute_at(level.clone()).store_in(Memory::Shared).gpu_threads(&["uw"]);
+        s.update(&warp, 0).relaxed().gpu_threads(&["uw"]);
         let units: Vec<&str> = threads_of.iter().map(|t| t.1).collect();
         s.func(&threads).relaxed().compute_at(level).store_in(Memory::Shared).gpu_threads(&units);
-        let order = [&["k"][..], &further, &units].concat();
+        let mut order = vec!["k"];
+        let tiled = !list && nest.tiles.is_some();
+        order.extend(tiled.then_some("c"));
+        order.extend(further.iter().chain(&units));
+        order.extend(tiled.then_some("tile"));
         let stage = s.update(&threads, 0).relaxed().reorder(&order).gpu_threads(&units);
         if let Some(live) = &nest.live {
             stage.skip_unless("k", live.clone());
         }
+        if tiled {
+            self.tiles.insert(nest.func.clone(), LoopLevel::update(&threads, 0, "tile"));
+        }
         self.innermost.insert(nest.func.clone(), LoopLevel::update(&threads, 0, "k"));
+    }
+
+    /// The sums of blocks, `bx` and `by` of them, in one block more. It adds up as many at a time as it has threads, some of these at once; then each lane
+    /// has what the warps have of it, then the lanes of one warp are added up.
+    fn total(&mut self, name: &str, list: bool) {
+        let (s, tail) = (&mut self.schedule, Tail::Predicate);
+        let [lines, last] = ["l", "e"].map(|part| format!("{name}_{part}"));
+        // Threads as in the blocks before.
+        let high = if list { LONG / WIDE } else { HIGH };
+        let all = s.update(name, 0);
+        let all = match list {
+            true => all
+                .split("bx", "turn", "go", WIDE * high * self.at_once, tail)
+                .split("go", "go", "gl", WIDE * high, tail)
+                .split("gl", "gy", "gx", WIDE, tail),
+            false => all
+                .split("bx", "ho", "gx", WIDE, tail)
+                .split("by", "turn", "go", high * self.at_once, tail)
+                .split("go", "go", "gy", high, tail),
+        };
+        all.rfactor(&[("gx", "l"), ("gy", "m")], &lines)
+            .rfactor(&[("gx", "w")], &last)
+            .gpu_single()
+            .gpu_lanes("gx");
+        // Known to be one block: so they join what follows.
+        let square = |f: StageHandle<'_>| {
+            let f = f.split("l", "lb", "lt", WIDE, tail).reorder(&["lt", "m", "lb"]);
+            f.gpu_blocks(&["lb"]).gpu_threads(&["lt", "m"]);
+        };
+        square(s.func(&lines).compute_root().relaxed().bound("l", 0, WIDE).bound("m", 0, high));
+        square(s.update(&lines, 0).relaxed().unroll("go"));
+        let row = |f: StageHandle<'_>, inside: &[&str]| {
+            let f = f.split("w", "lb", "lt", WIDE, tail).reorder(&[inside, &["lt", "lb"]].concat());
+            f.gpu_blocks(&["lb"]).gpu_threads(&["lt"]);
+        };
+        row(s.func(&last).compute_root().relaxed().bound("w", 0, WIDE), &[]);
+        row(s.update(&last, 0).relaxed(), &["gy"]);
     }
 
     /// A Func of which every block of its reader needs a tile: its threads compute that together, several elements each.
     fn tile(&mut self, nest: &Nest, reader: &Name, stored: bool) {
-        let level = self.blocks.get(reader).expect("the reader is a reduction").clone();
+        let level = self.tiles.get(reader).expect("the reader is a reduction of tiles").clone();
         let stage = self.schedule.func(&nest.func).relaxed().compute_at(level).store_in(Memory::Shared);
         let stage = if stored { stage.sink() } else { stage };
         let (x, y) = (&nest.vars[0], &nest.vars[1]);
@@ -177,8 +234,37 @@ impl Scheduler {
 
 /// Elements of a tile of one block of a reduction over a grid, with so many around it in each dim.
 pub fn tile_elements(reach: &[u32]) -> usize {
-    let own = [WIDE, HIGH * EACH].into_iter().chain(std::iter::repeat(1));
+    let beside = reach.first().copied().unwrap_or(0);
+    let own = [width(beside), TALL].into_iter().chain(std::iter::repeat(1));
     own.zip(reach).map(|(n, r)| n as usize + 2 * *r as usize).product()
+}
+
+/// Own elements of a row of a tile, of which so many are read on either side: with these a warp has one each.
+fn width(beside: u32) -> i32 {
+    (WIDE - 2 * beside.min(WIDE as u32) as i32).max(WIDE / 2)
+}
+
+/// Height of what a block of a reduction adds up, along the second dim or that of a list, from sizes alone: one tile, or as many as leave [`MOST`] blocks.
+pub fn strip_height(extents: &[usize]) -> usize {
+    let tile = if extents.len() == 1 { LONG } else { TALL } as usize;
+    let along = |(d, n): (usize, &usize)| match d {
+        0 if extents.len() > 1 => n.div_ceil(WIDE as usize),
+        0 | 1 => n.div_ceil(tile),
+        _ => *n,
+    };
+    let blocks: usize = extents.iter().enumerate().map(along).product();
+    tile * blocks
+        .div_ceil(MOST)
+        .clamp(1, extents.get(1).or(extents.first()).map_or(1, |n| n.div_ceil(tile).max(1)))
+}
+
+/// Height of what a block of a reduction adds up.
+fn height(of: Strip) -> Expr {
+    match of {
+        Strip::Of(domain) => params::strip(domain),
+        Strip::Level(space, level) => Size::LevelStrip(space, level).expr(),
+        Strip::Blocks | Strip::Entries => Expr::from(TALL),
+    }
 }
 
 /// Blocks and threads over the points of these variables.
@@ -204,11 +290,6 @@ fn tiles(stage: StageHandle<'_>, vars: &[&str]) {
     }
 }
 
-/// One block over a line of sums: its threads, each with every 256th block's.
-fn line(stage: StageHandle<'_>) {
-    stage.split("l", "lb", "lt", LONG, Tail::Predicate).gpu_blocks(&["lb"]).gpu_threads(&["lt"]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +297,6 @@ mod tests {
     /// The numbers of this file fit a block.
     #[test]
     fn blocks_have_at_most_1024_threads() {
-        const { assert!(WIDE * HIGH <= 1024 && LONG <= 1024 && LONG % WIDE == 0) }
+        const { assert!(WIDE * HIGH <= 1024 && WIDE * WIDE <= 1024 && LONG % WIDE == 0 && TALL % HIGH == 0) }
     }
 }

@@ -16,6 +16,14 @@ pub fn grain(target: &Target) -> i32 {
     target.lanes
 }
 
+/// Height of the share of a domain that one thread, or one block of a GPU, takes at a time, from sizes alone.
+pub fn strip_height(extents: &[usize], target: &Target) -> usize {
+    match target.gpu {
+        None => cpu::strip_height(extents, target),
+        Some(_) => gpu::strip_height(extents),
+    }
+}
+
 /// A schedule in the making, for the machine that a target is.
 pub enum Scheduler {
     /// A CPU.
@@ -25,11 +33,11 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// Nothing is scheduled yet. `long_sums`: reductions are over sums of many products with constants.
-    pub fn new(target: &Target, long_sums: bool) -> Scheduler {
+    /// Nothing is scheduled yet. `long_sums`: reductions are over sums of many products with constants. `often`: the pipeline runs again and again.
+    pub fn new(target: &Target, long_sums: bool, often: bool) -> Scheduler {
         match target.gpu {
             None => Scheduler::Cpu(cpu::Scheduler::new(target, long_sums)),
-            Some(_) => Scheduler::Gpu(gpu::Scheduler::default()),
+            Some(_) => Scheduler::Gpu(gpu::Scheduler::new(often)),
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Nest {
     pub live: Option<Expr>,
     /// The input that it overwrites.
     pub in_place_of: Option<VectorId>,
+    /// Of a reduction, in whose nest others are computed beyond its own elements, ring by ring or tile by tile: how far, where that is known.
+    pub tiles: Option<u32>,
 }
 
 /// The kinds of nests.
