@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use sumsq::codegen::runtime::profile;
 use sumsq_bundle::bench::{self, PIECES};
 use sumsq_bundle::checks::{self, CHECKS, Extent, Order};
 
@@ -112,6 +113,9 @@ impl Arguments {
             }
             ["one-piece", name] => {
                 bench::child(name, &bench::Order { out, extent, only: None, time: Duration::MAX })?;
+                if profile::enabled() {
+                    print!("{}", profile::report());
+                }
                 Ok(true)
             }
             _ => Err(USAGE.into()),

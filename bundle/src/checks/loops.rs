@@ -38,6 +38,7 @@ pub fn loops(extent: Extent) {
                 assert!(launches < *most, "{name} by {how}: the device loops by itself");
                 // Either way of the exchanges, for all steps: what differs between them lies in memory.
                 assert!(graphs <= 2, "{name} by {how}: {graphs} graphs for {} steps", STEPS[0]);
+                assert_eq!(graphs == 0, how == Way::Kernel, "{name} by {how}: {graphs} graphs");
             }
             if how == Way::While(usize::MAX) {
                 let longer = self::solved(&solver, &case, STEPS[1]);

@@ -16,8 +16,8 @@ pub fn singles_and_doubles() {
             three(concat!("fma.rn.", $name), |a: $t, b: $t, c: $t| a.mul_add(b, c));
             one(concat!("rcp.rn.", $name), |a: $t| 1.0 / a);
             one(concat!("sqrt.rn.", $name), |a: $t| a.sqrt());
-            one(concat!("neg.", $name), |a: $t| a.to_bits() ^ $sign);
-            one(concat!("abs.", $name), |a: $t| a.to_bits() & !$sign);
+            one(concat!("neg.", $name), |a: $t| -a);
+            one(concat!("abs.", $name), |a: $t| a.abs());
             two(concat!("copysign.", $name), |a: $t, b: $t| if a.is_sign_negative() { b.to_bits() | $sign } else { b.to_bits() & !$sign });
             two(concat!("min.", $name), |a: $t, b: $t| if a == b && a == 0.0 { $t::from_bits(a.to_bits() | b.to_bits()) } else { a.min(b) });
             two(concat!("max.", $name), |a: $t, b: $t| if a == b && a == 0.0 { $t::from_bits(a.to_bits() & b.to_bits()) } else { a.max(b) });

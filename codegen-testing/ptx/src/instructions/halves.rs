@@ -49,8 +49,8 @@ pub fn halves() {
         fused(a, b, zero)
     });
     three("fma.rn.f16", fused);
-    one("neg.f16", |a: f16| a.to_bits() ^ 0x8000);
-    one("abs.f16", |a: f16| a.to_bits() & 0x7fff);
+    one("neg.f16", |a: f16| f16::from_bits(a.to_bits() ^ 0x8000));
+    one("abs.f16", |a: f16| f16::from_bits(a.to_bits() & 0x7fff));
     let smaller = |a: f16, b: f16| match a.to_f32().total_cmp(&b.to_f32()) {
         _ if a.is_nan() => b,
         _ if b.is_nan() => a,

@@ -153,10 +153,18 @@ pub(super) fn two_where<A: Value, B: Value, R: Result_>(
 }
 
 pub(super) fn three<A: Value, B: Value, C: Value, R: Result_>(op: &str, f: impl Fn(A, B, C) -> R) {
+    three_where(op, |_, _, _| true, f);
+}
+
+pub(super) fn three_where<A: Value, B: Value, C: Value, R: Result_>(
+    op: &str,
+    ok: impl Fn(A, B, C) -> bool,
+    f: impl Fn(A, B, C) -> R,
+) {
     let mut all = vec![];
     for a in A::edges() {
         for b in B::edges() {
-            all.extend(C::edges().into_iter().map(|c| (a, b, c)));
+            all.extend(C::edges().into_iter().filter(|c| ok(a, b, *c)).map(|c| (a, b, c)));
         }
     }
     let rows: Vec<Vec<u64>> =

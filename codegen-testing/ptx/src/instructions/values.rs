@@ -127,6 +127,7 @@ impl Value for f16 {
 }
 
 /// A result as it is compared: NaNs of halves and singles are the canonical ones, those of doubles all the same.
+/// A result of an instruction. One NaN is as good as another: which of them an instruction gives, machines do not agree on.
 pub trait Result_: Value {
     fn expected(self) -> u64 {
         self.to_word()
@@ -146,10 +147,16 @@ impl Result_ for f16 {
     fn expected(self) -> u64 {
         if self.is_nan() { 0x7fff } else { self.to_word() }
     }
+    fn came(word: u64) -> u64 {
+        f16::of_word(word).expected()
+    }
 }
 impl Result_ for f32 {
     fn expected(self) -> u64 {
         if self.is_nan() { 0x7fff_ffff } else { self.to_word() }
+    }
+    fn came(word: u64) -> u64 {
+        f32::of_word(word).expected()
     }
 }
 impl Result_ for f64 {
