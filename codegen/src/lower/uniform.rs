@@ -12,7 +12,7 @@ use crate::schedule::ForKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Values that are kept, each in a register or two of every thread.
-const MOST: usize = 8;
+const MOST: usize = 4;
 
 /// See the module's description. `s` is a kernel.
 pub(super) fn uniform(s: &Stmt) -> Stmt {

@@ -70,16 +70,16 @@ impl Scheduler {
 
     fn map(&mut self, nest: &Nest) {
         let vars: Vec<&str> = nest.vars.iter().map(|v| &**v).collect();
+        // Rows of vertices belong to lists.
+        let high = if matches!(nest.kind, Kind::Rows) { LONG / WIDE } else { HIGH };
         let stage = self.schedule.func(&nest.func).compute_root().relaxed();
-        tiles(
-            match nest.in_place_of {
-                Some(id) => stage.in_place_of(&id.to_string()),
-                None => stage,
-            },
-            &vars,
-        );
+        let stage = match nest.in_place_of {
+            Some(id) => stage.in_place_of(&id.to_string()),
+            None => stage,
+        };
+        tiles(stage, &vars, high);
         for u in 0..nest.updates {
-            tiles(self.schedule.update(&nest.func, u), &vars);
+            tiles(self.schedule.update(&nest.func, u), &vars, high);
         }
         let innermost = if vars.len() > 3 { vars[3] } else { "tx" };
         if let Some(live) = &nest.live {
@@ -94,9 +94,9 @@ impl Scheduler {
     /// A thread has a point, then something that adds to any points.
     fn scatter(&mut self, nest: &Nest, over: &[Name]) {
         let vars: Vec<&str> = nest.vars.iter().map(|v| &**v).collect();
-        tiles(self.schedule.func(&nest.func).compute_root().relaxed(), &vars);
+        tiles(self.schedule.func(&nest.func).compute_root().relaxed(), &vars, HIGH);
         for (u, var) in over.iter().enumerate() {
-            tiles(self.schedule.update(&nest.func, u).relaxed().atomic(), &[&**var]);
+            tiles(self.schedule.update(&nest.func, u).relaxed().atomic(), &[&**var], HIGH);
         }
     }
 
@@ -244,7 +244,8 @@ fn width(beside: u32) -> i32 {
     (WIDE - 2 * beside.min(WIDE as u32) as i32).max(WIDE / 2)
 }
 
-/// Height of what a block of a reduction adds up, along the second dim or that of a list, from sizes alone: one tile, or as many as leave [`MOST`] blocks.
+/// Height of what a block of a reduction adds up, along the second dim or that of a list, from sizes alone: one tile, or as many as leave not too many
+/// blocks.
 pub fn strip_height(extents: &[usize]) -> usize {
     let tile = if extents.len() == 1 { LONG } else { TALL } as usize;
     let along = |(d, n): (usize, &usize)| match d {
@@ -268,7 +269,7 @@ fn height(of: Strip) -> Expr {
 }
 
 /// Blocks and threads over the points of these variables.
-fn tiles(stage: StageHandle<'_>, vars: &[&str]) {
+fn tiles(stage: StageHandle<'_>, vars: &[&str], high: i32) {
     let tail = Tail::Predicate;
     match *vars {
         [] => {
@@ -282,7 +283,7 @@ fn tiles(stage: StageHandle<'_>, vars: &[&str]) {
             let further = more.get(1..).unwrap_or_default();
             stage
                 .split(x, "bx", "tx", WIDE, tail)
-                .split(y, "by", "ty", HIGH, tail)
+                .split(y, "by", "ty", high, tail)
                 .reorder(&[further, &["tx", "ty"], &grid].concat())
                 .gpu_blocks(&grid)
                 .gpu_threads(&["tx", "ty"]);
