@@ -35,11 +35,10 @@ const LEAST_PASSES: &str = "function(sroa,early-cse)";
 /// sweep A against `default` code generation behind [`PASSES`]: volumetric deformation 130 (255, and 368 bytes spilled), shape from shading 101 (175), image
 /// warping 54 (127), with up to a third less instructions.
 ///
-/// Sums of whole numbers are put in another order (`reassociate`), so that a place in a tile is not counted from the tile's place in the grid and back.
 /// The last passes are those that code generation would have run: address spaces of pointers, shared parts of addresses, wide accesses, reads of what no
 /// kernel writes.
 const GPU_PASSES: &str = "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,\
-    simplifycfg,sroa,reassociate,gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce,\
+    simplifycfg,sroa,gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce,\
     nvptx-lower-args,infer-address-spaces,separate-const-offset-from-gep,early-cse<memssa>,slsr,early-cse<memssa>,\
     load-store-vectorizer,adce,nvptx-tag-invariant-loads)";
 
