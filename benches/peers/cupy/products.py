@@ -28,7 +28,7 @@ def noise(i):
 def rows(columns, values, count):
     """Rows of J that have these columns each, lists of equal length."""
     height, width = columns[0].size, len(columns)
-    data = xp.stack([xp.broadcast_to(v, (height,)) for v in values], 1).astype(xp.float32).ravel()
+    data = xp.stack([xp.broadcast_to(xp.asarray(v), (height,)) for v in values], 1).astype(xp.float32).ravel()
     index = xp.stack(columns, 1).astype(xp.int32).ravel()
     return sparse.csr_matrix((data, index, xp.arange(0, height * width + 1, width, dtype=xp.int32)), shape=(height, count))
 

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use sumsq::codegen::runtime::cuda::DeviceInfo;
 
-/// State of the code for GPUs, in the words of the README. It changes with the first results of a device in `benches/results`.
-const PROOF: &str = "assembles for sm_75 to sm_100 and runs in an interpreter; not yet run on a GPU";
+/// State of the code for GPUs, in the words of the README: results of a device lie in `benches/results`.
+const PROOF: &str = "assembles for sm_75 to sm_100; checked and measured on an H200";
 
 /// Lists the GPUs, or says why there is none.
 pub fn run() -> Result<ExitCode, Failure> {

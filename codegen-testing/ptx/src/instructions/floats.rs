@@ -39,7 +39,7 @@ pub fn singles_and_doubles() {
             one(concat!("testp.infinite.", $name), |a: $t| a.abs() == $t::INFINITY);
             one(concat!("testp.number.", $name), |a: $t| a.abs() <= $t::INFINITY);
             one(concat!("testp.notanumber.", $name), |a: $t| !(a.is_finite() || a.is_infinite()));
-            one(concat!("testp.normal.", $name), |a: $t| a.abs() >= $t::MIN_POSITIVE && a.abs() < $t::INFINITY);
+            one(concat!("testp.normal.", $name), |a: $t| a == 0.0 || a.abs() >= $t::MIN_POSITIVE && a.abs() < $t::INFINITY);
             one(concat!("testp.subnormal.", $name), |a: $t| a != 0.0 && a.abs() < $t::MIN_POSITIVE);
             one(concat!("mov.", $name), |a: $t| a.to_bits());
         )*};

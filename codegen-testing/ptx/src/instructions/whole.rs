@@ -144,7 +144,7 @@ pub fn fields_of_bits() {
     });
     let rows = |bits: u32| {
         let mut rows = vec![];
-        for at in [0, 1, 5, 31, 32, 40, 63, 64, 256] {
+        for at in [0, 1, 5, 31, 32, 40, 63, 64, 255] {
             for n in [0, 1, 4, 31, 32, 33, 64, 255] {
                 let all = u64::MAX >> (64 - bits);
                 rows.push(vec![0x1234_5678_9abc_def5 & all, 0xfedc_ba98_7654_3210 & all, at, n]);
