@@ -22,8 +22,10 @@ const LONG: i32 = 128;
 const TALL: i32 = 2 * HIGH;
 /// Sums of blocks that a thread of the last block asks for at once, where that runs again and again.
 const AT_ONCE: i32 = 4;
-/// Blocks of a reduction, beyond which each has several tiles: the sums of all are added up by one.
-const MOST: usize = 32 << 10;
+/// Blocks of a reduction that keep a device busy: beyond, each has several tiles.
+const ENOUGH: usize = 2048;
+/// Most tiles of a block. What a block costs by itself is as much as two; those of many lie far from the tiles that are computed meanwhile.
+const TILES: usize = 8;
 
 /// A schedule in the making.
 pub struct Scheduler {
@@ -244,8 +246,8 @@ fn width(beside: u32) -> i32 {
     (WIDE - 2 * beside.min(WIDE as u32) as i32).max(WIDE / 2)
 }
 
-/// Height of what a block of a reduction adds up, along the second dim or that of a list, from sizes alone: one tile, or as many as leave not too many
-/// blocks.
+/// Height of what a block of a reduction adds up, along the second dim or that of a list, from sizes alone: one tile, or a few where there are more
+/// tiles than blocks that keep a device busy.
 pub fn strip_height(extents: &[usize]) -> usize {
     let tile = if extents.len() == 1 { LONG } else { TALL } as usize;
     let along = |(d, n): (usize, &usize)| match d {
@@ -253,10 +255,8 @@ pub fn strip_height(extents: &[usize]) -> usize {
         0 | 1 => n.div_ceil(tile),
         _ => *n,
     };
-    let blocks: usize = extents.iter().enumerate().map(along).product();
-    tile * blocks
-        .div_ceil(MOST)
-        .clamp(1, extents.get(1).or(extents.first()).map_or(1, |n| n.div_ceil(tile).max(1)))
+    let tiles: usize = extents.iter().enumerate().map(along).product();
+    tile * (tiles / ENOUGH).clamp(1, TILES)
 }
 
 /// Height of what a block of a reduction adds up.
@@ -294,6 +294,17 @@ fn tiles(stage: StageHandle<'_>, vars: &[&str], high: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_have_several_tiles_where_there_are_many() {
+        assert_eq!(strip_height(&[512, 512]), 16);
+        assert_eq!(strip_height(&[2048, 2048]), 4 * 16);
+        assert_eq!(strip_height(&[8192, 8192]), 8 * 16);
+        assert_eq!(strip_height(&[256, 256, 256]), 8 * 16);
+        assert_eq!(strip_height(&[17_000]), 128);
+        assert_eq!(strip_height(&[1 << 22]), 8 * 128);
+        assert_eq!((strip_height(&[0]), strip_height(&[0, 7])), (128, 16));
+    }
 
     /// The numbers of this file fit a block.
     #[test]
