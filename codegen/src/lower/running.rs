@@ -6,7 +6,7 @@
 
 use crate::expr::walk::{Memo, any, rewrite, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name};
-use crate::ir::rewrite::{block, for_each_child, map_children, own_exprs, visit_stmts};
+use crate::ir::rewrite::{block, for_each_child, map_children, own_exprs};
 use crate::ir::stmt::Stmt;
 use crate::schedule::{ForKind, Memory};
 use crate::types::{ScalarType, Type};
@@ -14,19 +14,11 @@ use rustc_hash::FxHashSet;
 
 /// See the module's description. `aliases`: pairs of buffers that may be the same memory.
 pub(super) fn running(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
-    let mut own = FxHashSet::default();
-    visit_stmts(s, &mut |s| {
-        if let Stmt::Allocate { buffer, .. } = s {
-            own.insert(buffer);
-        }
-    });
-    Pass { aliases, own, made: 0 }.walk(s, false)
+    Pass { aliases, made: 0 }.walk(s, false)
 }
 
 struct Pass<'a> {
     aliases: &'a [(Flat, Flat)],
-    /// Buffers of the kernel, all of whose elements its threads may touch.
-    own: FxHashSet<&'a Flat>,
     /// Registers so far.
     made: usize,
 }
@@ -61,7 +53,7 @@ impl Pass<'_> {
     fn walk(&mut self, s: &Stmt, thread: bool) -> Stmt {
         match s {
             Stmt::For { min, extent, kind: ForKind::Serial, .. } if thread => {
-                let elements = Accesses::of(s, &self.own).elements(self.aliases);
+                let elements = Accesses::of(s).elements(self.aliases);
                 let inner = map_children(s, &mut Expr::clone, &mut |s| self.walk(s, thread));
                 let kept = elements.iter().fold(inner, |s, e| self.kept(&s, e));
                 match elements.is_empty() || extent.as_int().is_some_and(|n| n > 0) {
@@ -120,7 +112,8 @@ fn placed(s: &Stmt, e: &Element, register: &Element, memo: &mut Memo) -> Stmt {
 struct Accesses<'a> {
     /// Names that change within it.
     names: FxHashSet<&'a Name>,
-    /// Buffers that are stored to, in order, with what is stored, where that is one element in each iteration.
+    /// Buffers that are stored to, in order, with what is stored, where that is one element in each iteration: of what some threads never touch,
+    /// others might.
     stored: Vec<(&'a Flat, Option<(&'a Expr, ScalarType)>)>,
     /// Buffers that are loaded from, each with a place.
     loaded: Vec<(&'a Flat, &'a Expr, bool)>,
@@ -129,46 +122,46 @@ struct Accesses<'a> {
 }
 
 impl<'a> Accesses<'a> {
-    fn of(s: &'a Stmt, own: &FxHashSet<&Flat>) -> Accesses<'a> {
+    fn of(s: &'a Stmt) -> Accesses<'a> {
         let mut all = Accesses {
             names: FxHashSet::default(),
             stored: vec![],
             loaded: vec![],
             inside: FxHashSet::default(),
         };
-        all.add(s, own, true, true);
+        all.add(s, true, true);
         all
     }
 
     /// `always`: each iteration comes by.
-    fn add(&mut self, s: &'a Stmt, own: &FxHashSet<&Flat>, outermost: bool, always: bool) {
+    fn add(&mut self, s: &'a Stmt, outermost: bool, always: bool) {
         own_exprs(s, &mut |e| self.add_loads(e));
         match s {
             Stmt::For { var, extent, body, .. } => {
                 self.names.insert(var);
                 let always = always && (outermost || extent.as_int().is_some_and(|n| n > 0));
-                self.add(body, own, false, always);
+                self.add(body, false, always);
             }
             Stmt::Let { name, body, .. } => {
                 self.names.insert(name);
-                self.add(body, own, false, always);
+                self.add(body, false, always);
             }
             Stmt::If { then, otherwise, .. } => {
-                self.add(then, own, false, false);
-                otherwise.iter().for_each(|o| self.add(o, own, false, false));
+                self.add(then, false, false);
+                otherwise.iter().for_each(|o| self.add(o, false, false));
             }
             Stmt::Allocate { buffer, body, .. } => {
                 self.inside.insert(buffer);
-                self.add(body, own, false, always);
+                self.add(body, false, always);
             }
             Stmt::Store { buffer, index, value, predicate, .. } => {
-                let one = predicate.is_none() && index.ty().lanes == 1 && (always || own.contains(buffer));
+                let one = predicate.is_none() && index.ty().lanes == 1 && always;
                 self.stored.push((buffer, one.then_some((index, value.ty().scalar))));
             }
             Stmt::Accumulate { buffer, .. } | Stmt::PrefetchByte { buffer, .. } => {
                 self.stored.push((buffer, None))
             }
-            s => for_each_child(s, &mut |s| self.add(s, own, false, always)),
+            s => for_each_child(s, &mut |s| self.add(s, false, always)),
         }
     }
 
@@ -262,15 +255,6 @@ mod tests {
         assert!(same(&sum(&|add| add), &[(flat("a"), flat("s"))]), "the sum may lie in what is added");
         let only = |add| Stmt::If { cond: k.lt(t.clone()), then: Box::new(add), otherwise: None };
         assert!(same(&sum(&only), &[]), "perhaps no iteration touches it");
-        let shared = Stmt::Allocate {
-            buffer: flat("s"),
-            ty: ScalarType::F32,
-            extent: Expr::int(Type::I64, 32),
-            memory: Memory::Shared,
-            zeroed: false,
-            body: Box::new(sum(&only)),
-        };
-        assert!(!same(&shared, &[]), "an element of its own may be touched by all");
         assert!(
             same(&nest("k", Expr::from(4), ForKind::Serial, store("s", &t, load("s", &t))), &[]),
             "no thread"

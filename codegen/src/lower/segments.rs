@@ -153,7 +153,7 @@ impl Cut<'_> {
         let body = running(&warps(&words(s))?, &self.f.aliases);
         let threads = threads(&body);
         let body = offsets(&if self.f.relaxed { contract(&body) } else { body });
-        let body = uniform(&self.with_parameters_in_memory(&body, &RefCell::default()));
+        let body = uniform(&self.with_parameters_in_memory(&body, &RefCell::default()), &self.f.aliases);
         let function = self.function(format!("{}_{kernel}", symbol(&self.f.name)), body, false);
         self.kernels.push(Kernel { function, threads });
         Ok(Segment::Launch { kernel, grid })

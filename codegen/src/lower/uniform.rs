@@ -7,15 +7,17 @@
 use crate::expr::walk::{Memo, rewrite, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{for_each_child, map_children, own_exprs, visit_stmts};
+use crate::ir::segments::parameters;
 use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
+use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Values that are kept, each in a register or two of every thread.
 const MOST: usize = 4;
 
-/// See the module's description. `s` is a kernel.
-pub(super) fn uniform(s: &Stmt) -> Stmt {
+/// See the module's description. `s` is a kernel, `aliases` are pairs of buffers that may be the same memory.
+pub(super) fn uniform(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
     let mut stored = FxHashSet::default();
     visit_stmts(s, &mut |s| match s {
         Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } | Stmt::Allocate { buffer, .. } => {
@@ -23,6 +25,11 @@ pub(super) fn uniform(s: &Stmt) -> Stmt {
         }
         _ => {}
     });
+    for (a, b) in aliases {
+        if stored.contains(a) || stored.contains(b) {
+            stored.extend([a, b]);
+        }
+    }
     let mut found = Found { stored, fixed: FxHashMap::default(), all: vec![] };
     found.collect(s, false);
     let names: Vec<(Expr, Name)> = found
@@ -82,7 +89,10 @@ impl Found<'_> {
         }
         let of = match e.kind() {
             ExprKind::Load { buffer, index, predicate: None } => {
-                let same = index.as_int().is_some() && !self.stored.contains(buffer);
+                // Every buffer has a first element; others may be read only where a condition says that they are there.
+                let is_parameters = [ScalarType::F32, ScalarType::F64].map(parameters).contains(buffer);
+                let there = index.as_int().is_some_and(|i| i == 0 || is_parameters);
+                let same = there && !self.stored.contains(buffer);
                 (same, same)
             }
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Param(_) => (true, false),
@@ -136,7 +146,7 @@ fn replaced(s: &Stmt, names: &[(Expr, Name)], memo: &mut Memo) -> Stmt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{ScalarType, Type};
+    use crate::types::Type;
 
     fn load(of: &str, index: Expr) -> Expr {
         let buffer = Flat::plane(of, 0);
@@ -159,7 +169,7 @@ mod tests {
     fn scalars_are_read_and_converted_once() {
         let beta = load("beta", Expr::from(0)).cast(ScalarType::F32);
         let value = load("a", Expr::var("k")).cast(ScalarType::F32) * beta;
-        let text = uniform(&kernel(value)).to_string();
+        let text = uniform(&kernel(value), &[]).to_string();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let at = |part: &str| lines.iter().position(|l| l.contains(part)).expect(part);
         assert!(at("for b") < at("beta.0[0]") && at("beta.0[0]") < at("for t"), "{text}");
@@ -170,6 +180,19 @@ mod tests {
     #[test]
     fn what_the_kernel_writes_stays() {
         let s = kernel(load("s", Expr::from(0)) + load("a", Expr::var("k")));
-        assert_eq!(uniform(&s), s);
+        assert_eq!(uniform(&s, &[]), s);
+        let s = kernel(load("t", Expr::from(0)) + load("a", Expr::var("k")));
+        assert_ne!(uniform(&s, &[]), s);
+        assert_eq!(
+            uniform(&s, &[(Flat::plane("s", 0), Flat::plane("t", 0))]),
+            s,
+            "it may be what is written"
+        );
+    }
+
+    #[test]
+    fn elements_that_may_not_be_there_stay() {
+        let s = kernel(load("t", Expr::from(5)) + load("a", Expr::var("k")));
+        assert_eq!(uniform(&s, &[]), s);
     }
 }
