@@ -12,7 +12,8 @@
 //! Lets and allocations among the statements come to stand around all of them: their names are unique, and what a device has been given stays
 //! for the next run.
 
-use super::segments::{has_kernel, loads};
+use super::kernels::has_kernel;
+use super::segments::loads;
 use crate::error::Error;
 use crate::expr::walk::{any, substitute, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name};

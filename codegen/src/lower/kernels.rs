@@ -12,7 +12,7 @@
 
 use crate::error::Error;
 use crate::expr::Name;
-use crate::ir::rewrite::for_each_child;
+use crate::ir::rewrite::{for_each_child, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::lower::loop_nest::loop_name;
 use crate::schedule::{Directive, ForKind};
@@ -48,6 +48,13 @@ impl Place {
             place => place,
         }
     }
+}
+
+/// True if there is a kernel in `s`.
+pub(crate) fn has_kernel(s: &Stmt) -> bool {
+    let mut found = false;
+    visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { kind: ForKind::GpuBlock, .. }));
+    found
 }
 
 /// See the module's description.

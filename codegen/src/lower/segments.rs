@@ -18,7 +18,7 @@ use crate::ir::args::Arg;
 use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
 use crate::ir::segments::{Kernel, Segment, Segmented, outer, parameters};
 use crate::ir::stmt::{LoweredFunction, Required, Stmt};
-use crate::lower::kernels::WARP;
+use crate::lower::kernels::{WARP, has_kernel};
 use crate::schedule::{Directive, ForKind, Memory};
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,13 +32,6 @@ pub(crate) fn segments(f: &LoweredFunction) -> Result<Segmented, Error> {
     let mut cut = Cut { f, kernels: vec![], hosts: vec![], types: FxHashMap::default(), buffers: buffers(f) };
     let root = cut.segment(&f.body)?;
     Ok(Segmented { root, kernels: cut.kernels, hosts: cut.hosts })
-}
-
-/// True if there is a kernel in `s`.
-pub(crate) fn has_kernel(s: &Stmt) -> bool {
-    let mut found = false;
-    visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { kind: ForKind::GpuBlock, .. }));
-    found
 }
 
 struct Cut<'a> {

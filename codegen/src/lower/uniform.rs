@@ -9,6 +9,7 @@ use crate::expr::{Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{for_each_child, map_children, own_exprs, visit_stmts};
 use crate::ir::segments::parameters;
 use crate::ir::stmt::Stmt;
+use crate::lower::kernels::has_kernel;
 use crate::schedule::ForKind;
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -114,7 +115,7 @@ impl Found<'_> {
 /// The kernel with the values bound inside of its loops over blocks.
 fn bound(s: &Stmt, names: &[(Expr, Name)]) -> Stmt {
     match s {
-        s if holds_blocks(s) => map_children(s, &mut Expr::clone, &mut |s| bound(s, names)),
+        s if has_kernel(s) => map_children(s, &mut Expr::clone, &mut |s| bound(s, names)),
         s => {
             let body = replaced(s, names, &mut Memo::default());
             names.iter().rev().fold(body, |body, (value, name)| Stmt::Let {
@@ -124,12 +125,6 @@ fn bound(s: &Stmt, names: &[(Expr, Name)]) -> Stmt {
             })
         }
     }
-}
-
-fn holds_blocks(s: &Stmt) -> bool {
-    let mut found = false;
-    visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { kind: ForKind::GpuBlock, .. }));
-    found
 }
 
 fn replaced(s: &Stmt, names: &[(Expr, Name)], memo: &mut Memo) -> Stmt {

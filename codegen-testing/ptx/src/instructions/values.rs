@@ -126,8 +126,7 @@ impl Value for f16 {
     }
 }
 
-/// A result as it is compared: NaNs of halves and singles are the canonical ones, those of doubles all the same.
-/// A result of an instruction. One NaN is as good as another: which of them an instruction gives, machines do not agree on.
+/// A result as it is compared: all NaNs of a type are one, since machines do not agree on which of them an instruction gives.
 pub trait Result_: Value {
     fn expected(self) -> u64 {
         self.to_word()
