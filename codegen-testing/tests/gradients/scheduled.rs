@@ -26,6 +26,34 @@ fn long_chains_are_stored_now_and_then() {
     assert!((6..=18).contains(&stored), "{stored} are stored\n{schedule}");
 }
 
+/// Updates are stages of their own: what two of them read is computed once for both. Of long terms few are written out.
+#[test]
+fn updates_share_what_is_dear() {
+    let [x, k] = Var::all(["x", "k"]);
+    let mut p = Pipeline::new("shared");
+    let f = p.input(Input::strided("f", &[F64], 1));
+    let term = (0..40).map(|i| (f.of(x + i) + i).sin()).reduce(|a, b| a * b).unwrap();
+    let dear = p.define("dear", [x], term);
+    let mut sums = p.define("sums", [k], Expr::constant(F64, 0.0));
+    for i in 0..2 {
+        let r = RDom::new([(format!("r{i}").as_str(), 0, 1 << 15)]);
+        let value = dear.of(r.var(0)) * (k.expr() + i).cast(F64);
+        sums = p.update(&sums, k, sums.of(k) + value, &r);
+    }
+    p.output(&sums);
+    let sizes: [(&str, &[i32]); 2] = [("f", &[1 << 15]), ("sums", &[32])];
+    let text = schedule(&p, &sizes, &[], &[]).unwrap().to_string();
+    assert!(
+        text.contains("dear: compute_root") && text.contains("split(k, k_block, k_element, 32, guard)"),
+        "{text}"
+    );
+    // Computed where it is read, it is a term of more than a thousand nodes.
+    let text = schedule(&p, &sizes, &[], &["dear"]).unwrap().to_string();
+    assert!(!text.contains("dear: compute_root"), "{text}");
+    let copies = text.split("k_element, ").nth(1).and_then(|t| t.split(',').next()).map(str::parse);
+    assert!(matches!(copies, Some(Ok(2..=24))), "{text}");
+}
+
 /// An input that begins at 0 in all dimensions.
 fn from_0(p: &mut Pipeline, name: &str, dims: usize) -> Input {
     let constraints = Constraint::defaults(dims).into_iter().enumerate();

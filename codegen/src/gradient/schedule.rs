@@ -65,8 +65,8 @@ pub fn schedule(
     let outputs =
         p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
     let boxes = supports(p, &outputs.collect(), &known)?;
-    let stored = stored(p, keep, recompute);
-    let mut m = Maker { p, boxes, known, schedule: Schedule::new() };
+    let (stored, substituted) = stored(p, keep, recompute);
+    let mut m = Maker { p, boxes, known, substituted, schedule: Schedule::new() };
     for (name, f) in &p.funcs {
         if stored.contains(name) {
             m.func(f, &stored, keep);
@@ -113,11 +113,10 @@ fn whole_of(s: &Schedule, id: &StageId) -> StageId {
     s.stages.keys().find(is_whole).unwrap_or(id).clone()
 }
 
-/// Funcs that are not substituted. Invariant: one that is read more than once and is substituted has no more than [`CHEAP`] nodes, those of what is
+/// Funcs that are not substituted, and the nodes of all others, those of what is substituted into them included. Invariant: one that is read more than once and is substituted has no more than [`CHEAP`] nodes, those of what is
 /// substituted into it included; so chains of cheap Funcs do not grow without end.
-fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
+fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> (FxHashSet<Name>, FxHashMap<Name, usize>) {
     let mut stored = FxHashSet::default();
-    // Nodes of those that are substituted.
     let mut size: FxHashMap<Name, usize> = FxHashMap::default();
     for name in consumers_first(p, p.funcs.keys().cloned()).into_iter().rev() {
         let f = &p.funcs[&name];
@@ -133,7 +132,7 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
             size.insert(name, nodes);
         }
     }
-    stored
+    (stored, size)
 }
 
 /// A schedule in the making.
@@ -142,6 +141,8 @@ pub(super) struct Maker<'p> {
     boxes: Boxes,
     /// Sizes, as estimated.
     pub known: Known,
+    /// Funcs that are substituted, with their nodes.
+    substituted: FxHashMap<Name, usize>,
     /// As far as it is made.
     pub schedule: Schedule,
 }
@@ -190,13 +191,22 @@ impl Maker<'_> {
         (reduction.is_some_and(|r| r.commutes()) && is_rectangle).then_some(terms)
     }
 
+    /// Nodes of what an update computes, with all that is substituted into it.
+    pub(super) fn nodes(&self, f: &Func, k: usize) -> usize {
+        let u = &f.updates[k - 1];
+        let own = nodes(u.args.iter().chain(&u.values)).len();
+        let reads = calls_in(u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
+        let below = reads.into_iter().filter_map(|(name, _)| self.substituted.get(name));
+        below.fold(own, |sum, n| sum.saturating_add(*n))
+    }
+
     fn is_large_sum(&self, f: &Func, u: &Update, sizes: &[i64]) -> bool {
         self.terms(f, u).is_some_and(|terms| terms >= MANY && elements(sizes) <= FEW)
     }
 
     /// Sums at coordinates that are data, so many that copies of all elements cost little beside them.
     fn is_large_scatter(&self, f: &Func, u: &Update, sizes: &[i64], pure: &[usize]) -> bool {
-        let enough = |terms: i64| terms >= MANY && terms >= 2 * elements(sizes);
+        let enough = |terms: i64| terms >= MANY && terms >= elements(sizes).saturating_mul(2);
         pure.is_empty() && self.terms(f, u).is_some_and(enough)
     }
 
@@ -284,14 +294,17 @@ pub(super) fn lanes(f: &Func) -> i32 {
     VECTOR / f.types().iter().map(|t| t.bytes() as i32).max().unwrap_or(4)
 }
 
-/// Distinct reads in `f`: names and coordinates.
+/// Distinct reads in each stage of `f`, whose loops are its own: names and coordinates.
 fn calls(f: &Func) -> Vec<(&Name, &[Expr])> {
-    let updates = f.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
-    let mut found = FxHashSet::default();
-    for e in nodes(f.values.iter().chain(updates)) {
-        if let ExprKind::Call { name, args, .. } = e.kind() {
-            found.insert((name, &args[..]));
-        }
-    }
-    found.into_iter().collect()
+    let updates = f.updates.iter().map(|u| calls_in(u.args.iter().chain(&u.values).chain(&u.rdom.predicate)));
+    std::iter::once(calls_in(&f.values)).chain(updates).flatten().collect()
+}
+
+/// Distinct reads in expressions.
+fn calls_in<'e>(all: impl IntoIterator<Item = &'e Expr>) -> FxHashSet<(&'e Name, &'e [Expr])> {
+    let call = |e: &'e Expr| match e.kind() {
+        ExprKind::Call { name, args, .. } => Some((name, &args[..])),
+        _ => None,
+    };
+    nodes(all).into_iter().filter_map(call).collect()
 }

@@ -27,6 +27,8 @@ const RUN: i32 = 1 << 12;
 const COPIES: i64 = 4;
 /// Sums that one sweep adds to, each a vector.
 const ACCUMULATORS: i64 = 64;
+/// Nodes of all terms of a sweep: each sum has a copy of its term, which shares little with others where it is long.
+const NODES: usize = 4096;
 
 /// The Funcs that a sum is cut into: sums of strips, and of lanes.
 pub(super) fn parts(f: &str, k: usize) -> [Name; 2] {
@@ -89,7 +91,8 @@ impl Maker<'_> {
         {
             let vector = format!("{}_vector", loops[swept]);
             let swept = std::mem::replace(&mut loops[swept], vector);
-            return self.in_registers(f, [&partial, &sums], &swept, &loops, pure, sizes);
+            let most = (NODES / self.nodes(f, k).max(1)).clamp(1, ACCUMULATORS as usize) as i64;
+            return self.in_registers(f, [&partial, &sums], &swept, &loops, (pure, sizes), most);
         }
         let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
         let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
@@ -98,21 +101,21 @@ impl Maker<'_> {
         _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
     }
 
-    /// The sums of a strip in registers: in vectors along the loop that is swept, which `loops` hold as that over vectors.
+    /// The sums of a strip in registers, `most` in one sweep: in vectors along the loop that is swept, which `loops` hold as that over vectors.
     fn in_registers(
         &mut self,
         f: &Func,
         parts: [&Name; 2],
         swept: &str,
         loops: &[String],
-        pure: &[usize],
-        sizes: &[i64],
+        (pure, sizes): (&[usize], &[i64]),
+        most: i64,
     ) {
         let [partial, sums] = parts;
         let (vector, lane) = (format!("{swept}_vector"), format!("{swept}_lane"));
         let mut update = self.schedule.update(partial, 0);
         update = update.split(swept, &vector, &lane, lanes(f), Tail::Predicate);
-        let (mut left, mut inside, mut outside) = (ACCUMULATORS, vec![], vec![]);
+        let (mut left, mut inside, mut outside) = (most, vec![], vec![]);
         for (v, size) in pure.iter().map(|&d| (&f.vars[d], sizes[d])) {
             let n = size.clamp(1, left);
             left /= n;

@@ -9,13 +9,15 @@
 //! `dir/<pipeline>/NN_after_<pass>.ir`, and the regions that build_nests inferred to `NN_regions.txt`.
 
 pub(crate) mod addresses;
+mod alike;
 pub(crate) mod contract;
 mod cut;
 pub(crate) mod dead_allocations;
 pub mod expand_math;
 pub(crate) mod flatten;
 pub(crate) mod hoist;
-pub(crate) mod interleave;
+pub(crate) mod interior;
+mod interleave;
 pub(crate) mod join;
 pub(crate) mod kernels;
 pub(crate) mod known_params;
@@ -152,6 +154,10 @@ fn lower_here(
     s.pass("hoist", Level::Vector, |b| Ok(hoist::hoist(b)))?;
     // Behind vectorising: the conditions of all lanes are known, and tested at once.
     s.pass("partition", Level::Vector, |b| Ok(partition::partition_with(b, &facts)))?;
+    if kernels::has_kernel(&s.body) {
+        // Beside partitioning, for the loops that it leaves alone.
+        s.pass("interior", Level::Vector, |b| Ok(interior::interior(b, &facts)))?;
+    }
     // In the general body; in the interior the same conditions are gone.
     s.pass("masks", Level::Vector, |b| Ok(masks::masks(b)))?;
     // The interior body without its conditions, and indices without bounds.

@@ -1,9 +1,9 @@
 //! Interior and general body.
 //!
 //! Before: vectorised statements; conditions that hold in the interior are marked `likely`. After: no `Likely` node. Follows
-//! vectorising (conditions of all lanes are known) and precedes nothing but a last simplification.
+//! vectorising (conditions of all lanes are known) and precedes a simplification.
 //!
-//! A GPU's kernel keeps its one body: a thread that evaluates a condition costs less than twice the code.
+//! A GPU's kernel stays as it is, marks and all: its threads take ways of their own ([`super::interior`], the next pass).
 //!
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
@@ -46,7 +46,7 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
             let body = Box::new(walk(body, &inner));
             Stmt::Let { name: name.clone(), value: strip_expr(value), body }
         }
-        Stmt::For { kind: ForKind::GpuBlock, .. } => strip(s),
+        Stmt::For { kind: ForKind::GpuBlock, .. } => s.clone(),
         Stmt::For { var, min, extent, kind, body } => {
             let mut inner = facts.clone();
             inner.enter_for(var, min, extent);
@@ -126,7 +126,7 @@ pub(super) fn is_fixed(cond: &Expr, var: &Name) -> bool {
     })
 }
 
-fn has_loop(s: &Stmt) -> bool {
+pub(super) fn has_loop(s: &Stmt) -> bool {
     let mut found = false;
     visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { .. }));
     found
@@ -157,13 +157,13 @@ fn two_bodies(s: &Stmt, facts: &Facts) -> Stmt {
 }
 
 /// Tells whether a long body is hardly shorter in the interior: LLVM would work twice for nothing.
-fn is_not_worth_two(interior: &Stmt, general: &Stmt) -> bool {
+pub(super) fn is_not_worth_two(interior: &Stmt, general: &Stmt) -> bool {
     let (inside, all) = (nodes(interior), nodes(general));
     all > LONG_BODY && all - inside.min(all) < all / 8
 }
 
 /// Number of distinct nodes in the expressions of a statement.
-fn nodes(s: &Stmt) -> usize {
+pub(crate) fn nodes(s: &Stmt) -> usize {
     let mut seen = FxHashSet::default();
     visit_stmts(s, &mut |s| own_exprs(s, &mut |e| visit(e, &mut |n| seen.insert(n.id()))));
     seen.len()
@@ -236,7 +236,7 @@ impl Conditions {
 
 /// The tests without those that another implies in plain sight: `x + 2 < n` beside `x + 5 < n`. A wide stencil has one for each of its
 /// reads, and what is left is compared each with all.
-fn strongest(tests: Vec<Expr>, facts: &Facts) -> Vec<Expr> {
+pub(super) fn strongest(tests: Vec<Expr>, facts: &Facts) -> Vec<Expr> {
     let mut forms: Vec<(Expr, Option<Poly>)> = vec![];
     for test in tests {
         let form = facts.at_most_zero(&test);
@@ -303,7 +303,7 @@ fn scalar_test(c: &Expr, values: &FxHashMap<Name, Option<Expr>>, always: bool) -
 }
 
 /// Makes the likely conditions in `taken` true.
-fn assume_true(s: &Stmt, taken: &[Expr]) -> Stmt {
+pub(super) fn assume_true(s: &Stmt, taken: &[Expr]) -> Stmt {
     let taken: FxHashSet<usize> = taken.iter().map(Expr::id).collect();
     let mut memo = Memo::default();
     map_exprs(s, &mut |e| {
@@ -317,12 +317,12 @@ fn assume_true(s: &Stmt, taken: &[Expr]) -> Stmt {
 }
 
 /// Without `Likely` marks.
-fn strip(s: &Stmt) -> Stmt {
+pub(super) fn strip(s: &Stmt) -> Stmt {
     let mut memo = Memo::default();
     map_exprs(s, &mut |e| strip_with(e, &mut memo))
 }
 
-fn strip_expr(e: &Expr) -> Expr {
+pub(super) fn strip_expr(e: &Expr) -> Expr {
     strip_with(e, &mut Memo::default())
 }
 

@@ -4,8 +4,8 @@
 //! of such elements and constants that a serial loop holds, up to [`MOST`] of them, are let-bound inside of the loops over blocks. The assembler of
 //! the driver does not move them: it would have to load where nothing was loaded, and it leaves conversions where they stand.
 
-use crate::expr::walk::{Memo, rewrite, visit};
-use crate::expr::{Expr, ExprKind, Flat, Name};
+use crate::expr::walk::{Memo, any, rewrite, visit};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{for_each_child, map_children, own_exprs, visit_stmts};
 use crate::ir::segments::parameters;
 use crate::ir::stmt::Stmt;
@@ -33,6 +33,7 @@ pub(super) fn uniform(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
     }
     let mut found = Found { stored, fixed: FxHashMap::default(), all: vec![] };
     found.collect(s, false);
+    found.all.sort_by_key(|e| !any(e, is_dear));
     let names: Vec<(Expr, Name)> = found
         .all
         .iter()
@@ -41,6 +42,15 @@ pub(super) fn uniform(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
         .map(|(n, e)| (e.clone(), format!("uniform.{n}").into()))
         .collect();
     if names.is_empty() { s.clone() } else { bound(s, &names) }
+}
+
+/// Divisions and functions: they take as long as all that is left of a short loop, so they come first.
+fn is_dear(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Binary(op, ..) => *op == BinaryOp::Div || op.function().is_some(),
+        ExprKind::Unary(op, _) => op.function().is_some(),
+        _ => false,
+    }
 }
 
 struct Found<'a> {

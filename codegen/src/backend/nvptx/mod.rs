@@ -25,6 +25,10 @@ pub(super) const LEAST_BLOCKS: &str = "nvvm.minctasm";
 /// so many addresses.
 pub(super) const MANY_BUFFERS: usize = 45;
 
+/// Nodes from which on a kernel whose threads wait for each other is told that a multiprocessor should hold two blocks: `ptxas` 12.9 takes so many
+/// registers for them that it holds one, which leaves it idle at every barrier. Shorter kernels would take more of them.
+pub(super) const MANY_NODES: usize = 5000;
+
 /// The address space of the memory that a block shares.
 pub(super) const SHARED: u32 = 3;
 

@@ -10,7 +10,7 @@ use crate::matrix_free::params::{self, Size};
 use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::schedule::StageHandle;
-use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Schedule, Tail};
+use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Partition, Schedule, Tail};
 
 /// Threads of a block along the fastest dim of a grid: a warp.
 const WIDE: i32 = 32;
@@ -18,8 +18,8 @@ const WIDE: i32 = 32;
 const HIGH: i32 = 8;
 /// Threads of a block over a list.
 const LONG: i32 = 128;
-/// Rows of a tile of a reduction over a grid.
-const TALL: i32 = 2 * HIGH;
+/// Rows of a tile of a reduction over a grid: with one more on either side, two for each warp of a block.
+const TALL: i32 = 2 * HIGH - 2;
 /// Sums of blocks that a thread of the last block asks for at once, where that runs again and again.
 const AT_ONCE: i32 = 4;
 /// Blocks of a reduction that keep a device busy: beyond, each has several tiles.
@@ -35,18 +35,19 @@ pub struct Scheduler {
     innermost: FxHashMap<Name, LoopLevel>,
     /// The loop over tiles of every reduction that has such, where others may be computed for one tile.
     tiles: FxHashMap<Name, LoopLevel>,
-    /// Sums of blocks that a thread asks for at once.
-    at_once: i32,
+    /// Is the pipeline part of PCG, so that its time counts for more than that of compiling it?
+    often: bool,
 }
 
 impl Scheduler {
-    /// Nothing is scheduled yet. `often`: the pipeline is part of PCG, so that its time counts for more than that of compiling it.
+    /// Nothing is scheduled yet. `often`: the pipeline is part of PCG, so that its time counts for more than that of compiling it: only there
+    /// tiles without borders have code of their own.
     pub fn new(often: bool) -> Scheduler {
         Scheduler {
             schedule: Schedule::new(),
             innermost: FxHashMap::default(),
             tiles: FxHashMap::default(),
-            at_once: if often { AT_ONCE } else { 1 },
+            often,
         }
     }
 
@@ -79,9 +80,9 @@ impl Scheduler {
             Some(id) => stage.in_place_of(&id.to_string()),
             None => stage,
         };
-        tiles(stage, &vars, high);
+        tiles(stage, &vars, high, self.often);
         for u in 0..nest.updates {
-            tiles(self.schedule.update(&nest.func, u), &vars, high);
+            tiles(self.schedule.update(&nest.func, u), &vars, high, self.often);
         }
         let innermost = if vars.len() > 3 { vars[3] } else { "tx" };
         if let Some(live) = &nest.live {
@@ -96,9 +97,9 @@ impl Scheduler {
     /// A thread has a point, then something that adds to any points.
     fn scatter(&mut self, nest: &Nest, over: &[Name]) {
         let vars: Vec<&str> = nest.vars.iter().map(|v| &**v).collect();
-        tiles(self.schedule.func(&nest.func).compute_root().relaxed(), &vars, HIGH);
+        tiles(self.schedule.func(&nest.func).compute_root().relaxed(), &vars, HIGH, self.often);
         for (u, var) in over.iter().enumerate() {
-            tiles(self.schedule.update(&nest.func, u).relaxed().atomic(), &[&**var], HIGH);
+            tiles(self.schedule.update(&nest.func, u).relaxed().atomic(), &[&**var], HIGH, self.often);
         }
     }
 
@@ -144,11 +145,8 @@ impl Scheduler {
         let block = s.update(&blocks, 0).relaxed().rfactor(threads_of, &threads);
         // A lane adds up what the warps have of it, then the lanes of one warp are added up.
         let block = if list { block.split("tx", "ts", "tw", WIDE, tail) } else { block.rename("tx", "tw") };
-        block
-            .rfactor(&[("tw", "uw")], &warp)
-            .reorder(&[&["tw"][..], &kept].concat())
-            .gpu_blocks(&kept)
-            .gpu_lanes("tw");
+        let block = block.rfactor(&[("tw", "uw")], &warp).reorder(&[&["tw"][..], &kept].concat());
+        bordered(block.gpu_blocks(&kept).gpu_lanes("tw"), &kept, self.often);
         let level = LoopLevel::update(&blocks, 0, "gx");
         s.func(&warp).relaxed().compute_at(level.clone()).store_in(Memory::Shared).gpu_threads(&["uw"]);
         s.update(&warp, 0).relaxed().gpu_threads(&["uw"]);
@@ -174,17 +172,18 @@ impl Scheduler {
     fn total(&mut self, name: &str, list: bool) {
         let (s, tail) = (&mut self.schedule, Tail::Predicate);
         let [lines, last] = ["l", "e"].map(|part| format!("{name}_{part}"));
+        let at_once = if self.often { AT_ONCE } else { 1 };
         // Threads as in the blocks before.
         let high = if list { LONG / WIDE } else { HIGH };
         let all = s.update(name, 0);
         let all = match list {
             true => all
-                .split("bx", "turn", "go", WIDE * high * self.at_once, tail)
+                .split("bx", "turn", "go", WIDE * high * at_once, tail)
                 .split("go", "go", "gl", WIDE * high, tail)
                 .split("gl", "gy", "gx", WIDE, tail),
             false => all
                 .split("bx", "ho", "gx", WIDE, tail)
-                .split("by", "turn", "go", high * self.at_once, tail)
+                .split("by", "turn", "go", high * at_once, tail)
                 .split("go", "go", "gy", high, tail),
         };
         all.rfactor(&[("gx", "l"), ("gy", "m")], &lines)
@@ -268,22 +267,28 @@ fn height(of: Strip) -> Expr {
     }
 }
 
-/// Blocks and threads over the points of these variables.
-fn tiles(stage: StageHandle<'_>, vars: &[&str], high: i32) {
+/// Blocks that test all their borders in place, but in PCG.
+fn bordered<'a>(stage: StageHandle<'a>, blocks: &[&str], often: bool) -> StageHandle<'a> {
+    let all = if often { &[] } else { blocks };
+    all.iter().fold(stage, |stage, var| stage.partition(var, Partition::Never))
+}
+
+/// Blocks and threads over the points of these variables. `often`: see [`Scheduler::new`].
+fn tiles(stage: StageHandle<'_>, vars: &[&str], high: i32, often: bool) {
     let tail = Tail::Predicate;
     match *vars {
         [] => {
             stage.gpu_single();
         }
         [x] => {
-            stage.split(x, "bx", "tx", LONG, tail).gpu_blocks(&["bx"]).gpu_threads(&["tx"]);
+            let stage = stage.split(x, "bx", "tx", LONG, tail);
+            bordered(stage, &["bx"], often).gpu_blocks(&["bx"]).gpu_threads(&["tx"]);
         }
         [x, y, ref more @ ..] => {
             let grid = [&["bx", "by"][..], &more[..more.len().min(1)]].concat();
             let further = more.get(1..).unwrap_or_default();
-            stage
-                .split(x, "bx", "tx", WIDE, tail)
-                .split(y, "by", "ty", high, tail)
+            let stage = stage.split(x, "bx", "tx", WIDE, tail).split(y, "by", "ty", high, tail);
+            bordered(stage, &grid, often)
                 .reorder(&[further, &["tx", "ty"], &grid].concat())
                 .gpu_blocks(&grid)
                 .gpu_threads(&["tx", "ty"]);
@@ -297,18 +302,18 @@ mod tests {
 
     #[test]
     fn blocks_have_several_tiles_where_there_are_many() {
-        assert_eq!(strip_height(&[512, 512]), 16);
-        assert_eq!(strip_height(&[2048, 2048]), 4 * 16);
-        assert_eq!(strip_height(&[8192, 8192]), 8 * 16);
-        assert_eq!(strip_height(&[256, 256, 256]), 8 * 16);
+        assert_eq!(strip_height(&[512, 512]), 14);
+        assert_eq!(strip_height(&[2048, 2048]), 4 * 14);
+        assert_eq!(strip_height(&[8192, 8192]), 8 * 14);
+        assert_eq!(strip_height(&[256, 256, 256]), 8 * 14);
         assert_eq!(strip_height(&[17_000]), 128);
         assert_eq!(strip_height(&[1 << 22]), 8 * 128);
-        assert_eq!((strip_height(&[0]), strip_height(&[0, 7])), (128, 16));
+        assert_eq!((strip_height(&[0]), strip_height(&[0, 7])), (128, 14));
     }
 
     /// The numbers of this file fit a block.
     #[test]
     fn blocks_have_at_most_1024_threads() {
-        const { assert!(WIDE * HIGH <= 1024 && WIDE * WIDE <= 1024 && LONG % WIDE == 0 && TALL % HIGH == 0) }
+        const { assert!(WIDE * HIGH <= 1024 && WIDE * WIDE <= 1024 && LONG % WIDE == 0) }
     }
 }
