@@ -1,7 +1,7 @@
 //! gpu_blocks, gpu_threads, gpu_lanes, gpu_single, shared memory: values under legal schedules, and refusals.
 
 use crate::support::{in_order, plane, refused, schedule};
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Type, Var};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::{agree, agree_on_gpu};
 use sumsq_codegen_testing::reference::Value;
@@ -398,4 +398,52 @@ fn a_vector_is_hoisted_of_a_loop_of_the_host() {
     for n in [1, 9, 40] {
         agree_on_gpu(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![n]]);
     }
+}
+
+/// Numbers of 64 bits are shifted by all 64 bits of a number.
+#[test]
+fn shifts_by_far_too_much() {
+    let x = Var::new("x");
+    let amounts = [1i64 << 32, (1 << 40) + 1, i64::MAX, -1, 64, 63, 1, 0];
+    for ty in [ScalarType::I64, ScalarType::U64] {
+        let mut p = Pipeline::new("shifts");
+        let by = amounts.iter().enumerate().fold(Expr::int(Type::of(ty), 0), |by, (i, n)| {
+            Expr::select(x.expr().eq_(i as i32), Expr::int(Type::I64, *n).cast(ty), by)
+        });
+        let value = (x.expr() * -7 - 3).cast(ty);
+        let out = p.define_tuple("out", [x], vec![value.shl(&by), value.shr(&by)]);
+        p.output(&out);
+        let text = "out: split(x, bx, tx, 4, predicate) gpu_blocks(bx) gpu_threads(tx)";
+        let b = bindings(vec![], vec![]);
+        agree(&p, &schedule(text), &b, &[vec![amounts.len()]]);
+        agree_on_gpu(&p, &schedule(text), &b, &[vec![amounts.len()]]);
+    }
+}
+
+/// Blocks that compute one element for a loop of the host.
+#[test]
+fn kernels_reach_what_is_small() {
+    let [x, y] = Var::all(["x", "y"]);
+    let mut p = Pipeline::new("small");
+    let one = p.define("one", [x, y], x.expr() * 3 + y.expr());
+    let out = p.define("out", [x, y], one.of((x, y)) + 1);
+    p.output(&out);
+    let text = "one: compute_at(out, x) split(x, xg, xt, 32, auto) gpu_blocks(xg)";
+    agree_on_gpu(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![3, 2]]);
+}
+
+/// Atomic updates of what is in a thread's own loops.
+#[test]
+fn a_thread_updates_its_own() {
+    let x = Var::new("x");
+    let mut p = Pipeline::new("own");
+    let r = RDom::new([("r", 0, 5)]);
+    let (count, at) = (p.define("count", [x], Expr::from(1)), Expr::var("r") % 3 + x.expr());
+    let count = p.update(&count, x, count.of(x) + at, &r);
+    let out = p.define("out", [x], count.of(x) + count.of(x + 1));
+    p.output(&out);
+    let text = "out: split(x, bx, tx, 8, predicate) gpu_blocks(bx) gpu_threads(tx)
+count: compute_at(out, tx)
+count.update(0): atomic";
+    agree_on_gpu(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![20]]);
 }

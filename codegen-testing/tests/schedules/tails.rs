@@ -150,6 +150,18 @@ fn shift_inwards_where_points_may_be_computed_twice() {
          use Predicate"
     );
 
+    // Nor may places in blocks, where the blocks are inside: the last two hold some points both.
+    let mut s = Schedule::new();
+    s.func("f").split("x", "xo", "xi", 4, Tail::ShiftInwards).reorder(&["xo", "xi"]).parallel("xi");
+    assert_eq!(
+        refused(&p, &s),
+        "f: split(x, xo, xi, 4, shift_inwards): the last two blocks overlap, but the loop xi runs them in parallel; \
+         use Predicate"
+    );
+    let mut s = Schedule::new();
+    s.func("f").split("x", "xo", "xi", 4, Tail::Auto).reorder(&["xo", "xi"]).parallel("xi");
+    check(&p, &s, &bindings(vec![("in", pattern(&[I32], &[10], 1))], vec![]), &[vec![7]], 0.0);
+
     let mut p = Pipeline::new("in_place");
     let i = p.input(Input::new("in", &[I32], 1));
     let f = p.func(Func::new("f", &[v], vec![i.at(&[v.expr()], 0) + 1]));

@@ -1,4 +1,4 @@
-//! What both arms of a condition begin with, once in front of it.
+//! Statements that both arms of a condition begin with, once in front of it.
 //!
 //! Before: a kernel. After: no condition has arms that begin with the same statement, unless the condition reads memory, which that might change. What a
 //! tile stores of its own elements beside computing all of them is written twice by [`crate::nests`], so that loops inside test nothing; where

@@ -36,6 +36,7 @@ pub(crate) mod skip_stages;
 pub mod trim;
 mod uniform;
 pub mod unroll;
+mod unshared;
 pub mod vectorize;
 pub(crate) mod warps;
 mod words;

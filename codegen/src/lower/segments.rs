@@ -9,6 +9,7 @@ use super::join::{Grid, SHARED_BYTES, joined, shared};
 use super::offsets::offsets;
 use super::running::running;
 use super::uniform::uniform;
+use super::unshared::unshared;
 use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
@@ -99,13 +100,18 @@ impl Cut<'_> {
             Stmt::Assert { cond, message, args } if !loads(cond) && !args.iter().any(loads) => {
                 Segment::Assert { cond: cond.clone(), message: message.clone(), args: args.clone() }
             }
-            Stmt::Allocate { buffer, ty, extent, memory: Memory::Heap, zeroed, body } => Segment::Allocate {
-                buffer: buffer.clone(),
-                ty: *ty,
-                extent: extent.clone(),
-                zeroed: *zeroed,
-                body: Box::new(self.segment(body)?),
-            },
+            // What kernels reach is no frame of the host's, however small.
+            Stmt::Allocate { buffer, ty, extent, memory, zeroed, body }
+                if *memory == Memory::Heap || has_kernel(body) =>
+            {
+                Segment::Allocate {
+                    buffer: buffer.clone(),
+                    ty: *ty,
+                    extent: extent.clone(),
+                    zeroed: *zeroed,
+                    body: Box::new(self.segment(body)?),
+                }
+            }
             Stmt::Produce { body, .. } => self.segment(body)?,
             s => self.host(s),
         })
@@ -143,7 +149,7 @@ impl Cut<'_> {
         fits_in_shared(s)?;
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
-        let body = running(&warps(&words(s))?, &self.f.aliases);
+        let body = running(&unshared(&warps(&words(s))?), &self.f.aliases);
         let threads = threads(&body);
         let body = offsets(&if self.f.relaxed { contract(&body) } else { body });
         let body = uniform(&self.with_parameters_in_memory(&body, &RefCell::default()), &self.f.aliases);

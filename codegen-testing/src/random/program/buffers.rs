@@ -106,9 +106,11 @@ impl Builder<'_> {
             0 => vec![],
             1 => vec![BINS as usize],
             _ if f.name.starts_with(SIBLING) && self.rng.percent(50) => {
-                self.size.iter().map(|&n| self.rng.range(1, n.max(1) as i64) as usize).collect()
+                let sizes = self.size[..f.vars.len()].iter();
+                sizes.map(|&n| self.rng.range(1, n.max(1) as i64) as usize).collect()
             }
-            _ => self.size.to_vec(),
+            // A sum that is no output of its own may have fewer dimensions than all others.
+            dims => self.size[..dims].to_vec(),
         }
     }
 }

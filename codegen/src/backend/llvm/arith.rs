@@ -218,7 +218,12 @@ impl Arith<'_> {
         }
         let small = ir.icmp(IntCmp::LLVMIntULT, n, ir.int(ty, width));
         // An amount out of range must not reach the instruction, which would give poison.
-        let n = ir.select(small, n, self.zero(ty));
+        let n = match ir.saturates.get() && width == 64 {
+            // Of `select(n < 64, shift(v, n), 0)`, which LLVM makes of the other form, its back end for GPUs (22.1) leaves a shift by the low
+            // 32 bits of n.
+            true => ir.intrinsic("llvm.umin", &[ir.ty(ty)], &[n, ir.int(ty, width - 1)]),
+            false => ir.select(small, n, self.zero(ty)),
+        };
         let shifted = ir.binary(if left { Op::LLVMShl } else { Op::LLVMLShr }, v, n);
         ir.select(small, shifted, self.zero(ty))
     }

@@ -1,4 +1,4 @@
-//! What is worth testing for the interior of a kernel.
+//! Conditions that are worth a test for the interior of a kernel.
 
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::{Poly, is_index};
@@ -7,20 +7,20 @@ use crate::expr::walk::{substitute, variables, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::ir::rewrite::{for_each_child, own_exprs};
 use crate::ir::stmt::Stmt;
-use crate::lower::interior::reads;
 use crate::lower::interior::worst::Worst;
 use crate::lower::partition::strip_expr;
+use crate::lower::segments::loads;
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The conditions of a statement that stands in the loops of a kernel.
 pub(super) struct Conditions<'a> {
     worst: Worst<'a>,
-    /// What integers stand for that are bound in the kernel; none of those that read memory.
+    /// Values of integers that are bound in the kernel; none of those that read memory.
     values: FxHashMap<Name, Option<Expr>>,
     /// Those that are marked, with what they come to for all threads, if that is known.
     pub(super) marked: Vec<(Expr, Option<Vec<Expr>>)>,
-    /// Where minima and maxima are not cut off.
+    /// Tests by which minima and maxima are not cut off.
     pub(super) cuts: Vec<Vec<Expr>>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Conditions<'a> {
 
     /// Binds a name, and returns what it stood for.
     fn bind(&mut self, name: &Name, value: &Expr) -> Option<Option<Expr>> {
-        let is_known = is_index(value.ty()) && value.ty().lanes == 1 && !reads(value);
+        let is_known = is_index(value.ty()) && value.ty().lanes == 1 && !loads(value);
         if is_known {
             self.cut(value);
         }
@@ -53,7 +53,7 @@ impl<'a> Conditions<'a> {
     /// An expression in terms of what is known in front of the statement; none if it is not.
     fn value(&self, e: &Expr) -> Option<Expr> {
         let unknown = |v: &Name| matches!(self.values.get(v), Some(None));
-        if reads(e) || variables(e).iter().any(unknown) {
+        if loads(e) || variables(e).iter().any(unknown) {
             return None;
         }
         let by = self.values.iter().filter_map(|(n, v)| Some((n.clone(), v.clone()?))).collect();

@@ -15,6 +15,7 @@ mod worst;
 
 use super::alike::alike;
 use super::partition::{assume_true, conjuncts, is_not_worth_two, strip, strongest};
+use super::segments::loads;
 use super::simplify::{simplify_expr_with, simplify_with};
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::is_index;
@@ -55,7 +56,7 @@ impl Pass {
     /// Goes down to what stands directly in a block or a serial loop.
     fn walk(&mut self, s: &Stmt, facts: &Facts) -> Stmt {
         match s {
-            Stmt::For { var, min, extent, body, .. } if has_threads(body) && !is_threads(s) => {
+            Stmt::For { var, min, extent, body, .. } if has_thloads(body) && !is_thloads(s) => {
                 let mut inner = facts.clone();
                 inner.enter_for(var, min, extent);
                 self.loops.insert(var.clone());
@@ -67,7 +68,7 @@ impl Pass {
                 let mut inner = facts.clone();
                 inner.enter_let(name, value);
                 let before = self.lets.len();
-                if is_index(value.ty()) && value.ty().lanes == 1 && !reads(value) {
+                if is_index(value.ty()) && value.ty().lanes == 1 && !loads(value) {
                     self.lets.push((name.clone(), value.clone()));
                 }
                 let body = Box::new(self.walk(body, &inner));
@@ -122,7 +123,7 @@ impl Pass {
         }
     }
 
-    /// What is worth a test, as far as `facts` do not decide it, and the conditions that it makes true.
+    /// The test, as far as `facts` do not decide it, and the conditions that it makes true.
     fn test(&self, s: &Stmt, facts: &Facts) -> Option<(Expr, Vec<Expr>)> {
         let found = Conditions::of(s, &self.lets, &self.loops);
         // None where one never holds, or by sizes alone.
@@ -151,17 +152,13 @@ impl Pass {
     }
 }
 
-fn reads(e: &Expr) -> bool {
-    any(e, |n| matches!(n.kind(), ExprKind::Load { .. }))
-}
-
-fn is_threads(s: &Stmt) -> bool {
+fn is_thloads(s: &Stmt) -> bool {
     matches!(s, Stmt::For { kind: ForKind::GpuThread, .. })
 }
 
-fn has_threads(s: &Stmt) -> bool {
+fn has_thloads(s: &Stmt) -> bool {
     let mut found = false;
-    visit_stmts(s, &mut |s| found |= is_threads(s));
+    visit_stmts(s, &mut |s| found |= is_thloads(s));
     found
 }
 
@@ -176,8 +173,8 @@ fn is_marked(s: &Stmt) -> bool {
 /// True for what stands in no other loop than what is around it, and shares no storage: thread nests, and what one thread does for all.
 fn is_region(s: &Stmt) -> bool {
     match s {
-        s if is_threads(s) => true,
-        Stmt::For { body, .. } => !has_threads(body),
+        s if is_thloads(s) => true,
+        Stmt::For { body, .. } => !has_thloads(body),
         Stmt::Allocate { memory: Memory::Shared, .. } => false,
         s => {
             let mut all = true;

@@ -8,8 +8,8 @@ use crate::expr::walk::{Memo, rewrite, substitute, visit};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
-use crate::lower::interior::reads;
 use crate::lower::partition::{has_loop, nodes};
+use crate::lower::segments::loads;
 use crate::schedule::ForKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -31,7 +31,7 @@ fn with(s: &Stmt, values: &FxHashMap<Name, Expr>) -> Stmt {
     let own = match s {
         Stmt::Let { name, value, body } => {
             let (mut inner, value) = (values.clone(), in_indices(value, &mut shorter));
-            if is_index(value.ty()) && value.ty().lanes == 1 && !reads(&value) {
+            if is_index(value.ty()) && value.ty().lanes == 1 && !loads(&value) {
                 inner.insert(name.clone(), substitute(&value, values));
             }
             return Stmt::Let { name: name.clone(), value, body: Box::new(with(body, &inner)) };

@@ -51,7 +51,7 @@ impl<'a> Worst<'a> {
         self.ranges.iter().position(|(v, ..)| v == var)
     }
 
-    /// What has to go next: minima, maxima and quotients, then the latest variable. None of those is left in what it stands for.
+    /// The next to go: minima, maxima and quotients, then the latest variable. None of those is left in what it stands for.
     fn next(&self, p: &Poly) -> Option<(Mono, i64)> {
         let place = |e: &Expr| match e.kind() {
             ExprKind::Var(v) => self.position(v),

@@ -52,8 +52,13 @@ fn resolve_stage(s: &mut Stage, once: bool) -> Result<(), Error> {
     s.special.iter_mut().try_for_each(|(_, s)| resolve_stage(s, once))
 }
 
-/// The parallel loop that runs blocks of a split, if there is one.
+/// The parallel loop that runs blocks of a split, or places in them with a loop over blocks inside, if there is one.
 fn runs_in_parallel(s: &Stage, t: &Split) -> Option<Name> {
-    let parallel = s.dims.iter().filter(|d| d.kind.is_parallel());
-    parallel.map(|d| &d.name).find(|d| s.descends(d, &t.outer)).cloned()
+    // The innermost loop is the first.
+    let over_blocks = s.dims.iter().position(|d| s.descends(&d.name, &t.outer));
+    let apart = |i: usize, name: &Name| {
+        s.descends(name, &t.outer) || s.descends(name, &t.inner) && over_blocks.is_some_and(|b| b < i)
+    };
+    let mut parallel = s.dims.iter().enumerate().filter(|(_, d)| d.kind.is_parallel());
+    parallel.find(|(i, d)| apart(*i, &d.name)).map(|(_, d)| d.name.clone())
 }
