@@ -3,7 +3,7 @@
 //! Before: vectorised statements; conditions that hold in the interior are marked `likely`. After: no `Likely` node. Follows
 //! vectorising (conditions of all lanes are known) and precedes a simplification.
 //!
-//! A GPU's kernel stays as it is, marks and all: its threads take ways of their own ([`super::interior`], the next pass).
+//! A GPU's kernel stays as it is, marks and all: its threads take ways of their own (`interior`, the next pass).
 //!
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is

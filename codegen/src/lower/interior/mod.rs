@@ -5,7 +5,7 @@
 //! block, which take the same way, so that barriers are met by all.
 //!
 //! What is tested follows from the conditions, and from minima and maxima that say where tiles are cut off: each is asked at the thread and
-//! the iteration where it holds last ([`Worst`]). Conditions on data stay, and those that hold nowhere for all threads (what is a tile's own).
+//! the iteration where it holds last (`worst`). Conditions on data stay, and those that hold nowhere for all threads (what is a tile's own).
 
 mod conditions;
 mod shorter;
