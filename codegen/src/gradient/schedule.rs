@@ -113,8 +113,8 @@ fn whole_of(s: &Schedule, id: &StageId) -> StageId {
     s.stages.keys().find(is_whole).unwrap_or(id).clone()
 }
 
-/// Funcs that are not substituted, and the nodes of all others, those of what is substituted into them included. Invariant: one that is read more than once and is substituted has no more than [`CHEAP`] nodes, those of what is
-/// substituted into it included; so chains of cheap Funcs do not grow without end.
+/// Funcs that are not substituted, and of all others the nodes, those of what is substituted into them included. Invariant: one that is read
+/// more than once and is substituted has no more than [`CHEAP`] of these; so chains of cheap Funcs do not grow without end.
 fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> (FxHashSet<Name>, FxHashMap<Name, usize>) {
     let mut stored = FxHashSet::default();
     let mut size: FxHashMap<Name, usize> = FxHashMap::default();

@@ -4,19 +4,16 @@
 //! tile stores of its own elements beside computing all of them is written twice by [`crate::nests`], so that loops inside test nothing; where
 //! every thread has its own element, there are no loops inside.
 
-use crate::expr::walk::{any, variables};
-use crate::expr::{Expr, ExprKind};
+use super::segments::loads;
+use crate::expr::Expr;
+use crate::expr::walk::variables;
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
 
 /// See the module's description.
 pub(super) fn alike(s: &Stmt) -> Stmt {
     match map_children(s, &mut Expr::clone, &mut alike) {
-        Stmt::If { cond, then, otherwise: Some(no) }
-            if !any(&cond, |n| matches!(n.kind(), ExprKind::Load { .. })) =>
-        {
-            merged(&cond, *then, *no)
-        }
+        Stmt::If { cond, then, otherwise: Some(no) } if !loads(&cond) => merged(&cond, *then, *no),
         s => s,
     }
 }
@@ -61,6 +58,7 @@ fn list(s: Stmt) -> Vec<Stmt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expr::ExprKind;
     use crate::types::{ScalarType, Type};
 
     fn store(buffer: &str, value: Expr) -> Stmt {

@@ -208,7 +208,7 @@ fn shared_bytes(s: &Stmt) -> i64 {
 }
 
 /// Buffers in the shared memory of a kernel, with their bytes.
-pub(super) fn shared(s: &Stmt) -> Vec<(Flat, i64)> {
+pub(crate) fn shared(s: &Stmt) -> Vec<(Flat, i64)> {
     let mut all = vec![];
     visit_stmts(s, &mut |s| {
         if let Stmt::Allocate { buffer, ty, extent, memory: Memory::Shared, .. } = s {

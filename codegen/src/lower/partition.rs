@@ -1,6 +1,6 @@
 //! Interior and general body.
 //!
-//! Before: vectorised statements; conditions that hold in the interior are marked `likely`. After: no `Likely` node. Follows
+//! Before: vectorised statements; conditions that hold in the interior are marked `likely`. After: no `Likely` node outside of kernels. Follows
 //! vectorising (conditions of all lanes are known) and precedes a simplification.
 //!
 //! A GPU's kernel stays as it is, marks and all: its threads take ways of their own (`interior`, the next pass).
@@ -345,25 +345,25 @@ fn map_exprs(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr) -> Stmt {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::lower::simplify::simplify;
     use crate::lower::vectorize::vectorize;
     use crate::schedule::ForKind;
 
-    fn v(n: &str) -> Expr {
+    pub(in crate::lower) fn v(n: &str) -> Expr {
         Expr::var(n)
     }
-    fn load(index: Expr) -> Expr {
+    pub(in crate::lower) fn load(index: Expr) -> Expr {
         let index = index.cast(ScalarType::I64);
         Expr::new(ExprKind::Load { buffer: "f.0".into(), index, predicate: None }, Type::F32)
     }
-    fn store(index: Expr, value: Expr) -> Stmt {
+    pub(in crate::lower) fn store(index: Expr, value: Expr) -> Stmt {
         let index = index.cast(ScalarType::I64);
         let buffer = "g.0".into();
         Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
     }
-    fn for_(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
+    pub(in crate::lower) fn for_(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
         Stmt::For { var: var.into(), min: Expr::from(0), extent, kind, body: Box::new(body) }
     }
 

@@ -58,7 +58,7 @@ fn lanes_store(s: &Stmt, buffer: &Flat) -> bool {
     found
 }
 
-fn has_threads(s: &Stmt) -> bool {
+pub(super) fn has_threads(s: &Stmt) -> bool {
     let mut found = false;
     visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { kind: ForKind::GpuThread, .. }));
     found

@@ -23,11 +23,11 @@ use crate::ir::args::Arg;
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::segments::Kernel;
 use crate::ir::stmt::Stmt;
+use crate::lower::join::shared;
 use crate::lower::kernels::WARP;
 use crate::lower::partition::nodes as statement_nodes;
 use crate::lower::segments::{extents, is_warps};
 use crate::lower::warps::WARP_LANE;
-use crate::schedule::Memory;
 use crate::target::Target;
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
@@ -55,7 +55,7 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     let buffers = f.args.iter().filter(|a| a.flat().is_some()).count();
     if buffers >= nvptx::MANY_BUFFERS && loops_by_data(&f.body) {
         ir.function_attribute(fun, nvptx::LEAST_BLOCKS, "1");
-    } else if shares(&f.body) && statement_nodes(&f.body) >= nvptx::MANY_NODES {
+    } else if !shared(&f.body).is_empty() && statement_nodes(&f.body) >= nvptx::MANY_NODES {
         ir.function_attribute(fun, nvptx::LEAST_BLOCKS, "2");
     }
     let aliasing = Aliasing::new(ir, f);
@@ -90,13 +90,6 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     emitter.stmt(&f.body)?;
     emitter.frame_exit();
     Ok(())
-}
-
-/// True if threads of a block read what others of it have stored.
-fn shares(body: &Stmt) -> bool {
-    let mut found = false;
-    visit_stmts(body, &mut |s| found |= matches!(s, Stmt::Allocate { memory: Memory::Shared, .. }));
-    found
 }
 
 /// True if a loop has as many iterations as a buffer says.

@@ -17,6 +17,7 @@ use super::alike::alike;
 use super::partition::{assume_true, conjuncts, is_not_worth_two, strip, strongest};
 use super::segments::loads;
 use super::simplify::{simplify_expr_with, simplify_with};
+use super::warps::has_threads;
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::{any, variables};
@@ -56,7 +57,7 @@ impl Pass {
     /// Goes down to what stands directly in a block or a serial loop.
     fn walk(&mut self, s: &Stmt, facts: &Facts) -> Stmt {
         match s {
-            Stmt::For { var, min, extent, body, .. } if has_thloads(body) && !is_thloads(s) => {
+            Stmt::For { var, min, extent, body, .. } if has_threads(body) && !is_threads(s) => {
                 let mut inner = facts.clone();
                 inner.enter_for(var, min, extent);
                 self.loops.insert(var.clone());
@@ -152,14 +153,8 @@ impl Pass {
     }
 }
 
-fn is_thloads(s: &Stmt) -> bool {
+fn is_threads(s: &Stmt) -> bool {
     matches!(s, Stmt::For { kind: ForKind::GpuThread, .. })
-}
-
-fn has_thloads(s: &Stmt) -> bool {
-    let mut found = false;
-    visit_stmts(s, &mut |s| found |= is_thloads(s));
-    found
 }
 
 fn is_marked(s: &Stmt) -> bool {
@@ -173,8 +168,8 @@ fn is_marked(s: &Stmt) -> bool {
 /// True for what stands in no other loop than what is around it, and shares no storage: thread nests, and what one thread does for all.
 fn is_region(s: &Stmt) -> bool {
     match s {
-        s if is_thloads(s) => true,
-        Stmt::For { body, .. } => !has_thloads(body),
+        s if is_threads(s) => true,
+        Stmt::For { body, .. } => !has_threads(body),
         Stmt::Allocate { memory: Memory::Shared, .. } => false,
         s => {
             let mut all = true;

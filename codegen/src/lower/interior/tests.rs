@@ -1,36 +1,21 @@
 use super::interior;
 use crate::analysis::algebra::Facts;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::Expr;
 use crate::ir::stmt::Stmt;
+use crate::lower::partition::tests::{for_, load, store, v};
 use crate::schedule::ForKind;
-use crate::types::{ScalarType, Type};
 
-fn v(n: &str) -> Expr {
-    Expr::var(n)
-}
-fn load(index: Expr) -> Expr {
-    let index = index.cast(ScalarType::I64);
-    Expr::new(ExprKind::Load { buffer: "f.0".into(), index, predicate: None }, Type::F32)
-}
-fn store(index: Expr, value: Expr) -> Stmt {
-    let index = index.cast(ScalarType::I64);
-    let buffer = "g.0".into();
-    Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
-}
 fn under(cond: Expr, then: Stmt) -> Stmt {
     Stmt::If { cond, then: Box::new(then), otherwise: None }
-}
-fn over(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
-    Stmt::For { var: var.into(), min: Expr::from(0), extent, kind, body: Box::new(body) }
 }
 fn bound(name: &str, value: Expr, body: Stmt) -> Stmt {
     Stmt::Let { name: name.into(), value, body: Box::new(body) }
 }
 /// A kernel of blocks of 32 threads over n elements.
 fn kernel(thread: Stmt) -> String {
-    let threads = over("t", 32.into(), ForKind::GpuThread, thread);
+    let threads = for_("t", 32.into(), ForKind::GpuThread, thread);
     let block = bound("first", v("b") * 32, threads);
-    interior(&over("b", (v("n") + 31) / 32, ForKind::GpuBlock, block), &Facts::new()).to_string()
+    interior(&for_("b", (v("n") + 31) / 32, ForKind::GpuBlock, block), &Facts::new()).to_string()
 }
 
 #[test]
@@ -78,13 +63,13 @@ fn conditions_on_data_and_on_threads_stay() {
 fn a_loop_cut_at_a_border_has_its_full_length() {
     let last = (v("row") + 15).min(v("n") - 1);
     let row = || v("row") + v("k") * 8 + v("t");
-    let rows = over("k", (v("last") - v("row") - v("t")) / 8 + 1, ForKind::Serial, {
+    let rows = for_("k", (v("last") - v("row") - v("t")) / 8 + 1, ForKind::Serial, {
         under(row().lt(v("n")).likely(), store(row(), Expr::from(1.0f32)))
     });
-    let tile = over("t", 8.into(), ForKind::GpuThread, rows);
+    let tile = for_("t", 8.into(), ForKind::GpuThread, rows);
     let tiles = bound("row", v("tile") * 16, bound("last", last, tile));
-    let tiles = over("tile", (v("n") + 15) / 16, ForKind::Serial, tiles);
-    let text = interior(&over("b", 1.into(), ForKind::GpuBlock, tiles), &Facts::new()).to_string();
+    let tiles = for_("tile", (v("n") + 15) / 16, ForKind::Serial, tiles);
+    let text = interior(&for_("b", 1.into(), ForKind::GpuBlock, tiles), &Facts::new()).to_string();
     let expected = "
     if tile * 16 - n + 16 <= 0 {
       let row = tile * 16
