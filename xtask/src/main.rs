@@ -44,7 +44,7 @@ usage: cargo xtask TASK
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   notices         writes THIRD_PARTY.txt: crates that the tool and the C library contain, with their licences
   deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)
-  lint            layers, first words of doc comments, notices, formatting, clippy and docs, warnings as errors
+  lint            layers, first words of doc comments, notices, patches of docs, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to: minutes of each step, counts of tests
   nightly [STEP]  full, fuzz, miri, threads, valgrind, aarch64, bundle, python, deny, msrv: ignored tests, long runs of fuzz, miri on
                   buffers, a thread sanitizer on the pool, valgrind on a solve and a C program, image pipelines on an emulator of AArch64, a
@@ -168,6 +168,7 @@ fn lint() -> Result<(), Failure> {
     layers::layers()?;
     prose::prose()?;
     notices::check()?;
+    how_to::apply()?;
     cargo(&["fmt", "--all", "--check"]).run()?;
     // In release, for which tests are built: macros and build scripts are compiled once.
     cargo(&["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
