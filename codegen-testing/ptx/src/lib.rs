@@ -27,8 +27,8 @@
 //! - an access outside of every allocation, of the kernel's shared variables or of the thread's local memory, or not aligned
 //!   to its size. Allocations lie 4 KiB apart or more, shared variables 64 bytes; addresses are never used twice, so that
 //!   stale ones are known;
-//! - a read of bytes that were never written. New memory is poisoned; shared memory is new to each block, local memory to
-//!   each call. An atomic access of a word that is written in part is none: sums of 8 and 16 bits swap the word around them;
+//! - a read of bytes that were never written, in global and shared memory. New memory is poisoned; shared memory is new to each
+//!   block. An atomic access of a word that is written in part is none: sums of 8 and 16 bits swap the word around them;
 //! - a race: two threads touch a byte, at least one writes, not both are atomic, and no barrier of the block and no
 //!   `bar.warp.sync` of their whole warp lies between. Two plain writes of one value are none. Between blocks of a launch
 //!   nothing is ordered, unless they run together ([`Launch::cooperative`]): then a barrier of the whole grid is, made of
@@ -58,7 +58,8 @@
 //!   order of the threads, on hardware in any.
 //! - NaNs of doubles are those of the host. An operation that hardware leaves open is a fault (integer division by zero) or
 //!   the least that is allowed (`activemask` names the lane itself).
-//! - Registers that were never written hold poison, which is not checked: LLVM reads such for values that do not matter.
+//! - Registers and local memory (new to each call) that were never written hold poison, which is not checked: LLVM reads such for
+//!   values that do not matter.
 //! - There is no time, no cache, no limit of registers, and no limit of the stack but 64 nested calls.
 
 mod arithmetic;

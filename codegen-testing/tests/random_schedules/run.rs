@@ -42,13 +42,14 @@ pub fn run(case: &Case, expected: &mut Option<Expected>) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| compare(case, expected))) {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
+        // Before refusals: what follows its first line is the statement, which may hold any text.
+        Ok(Err(Failure::Error(e))) if [TOO_LARGE, TOO_LONG].iter().any(|t| e.to_string().contains(t)) => {
+            Outcome::TooLarge
+        }
         Ok(Err(Failure::Error(e))) if at_run_time(&e) => match check(case, &e) {
             Ok(seen) => Outcome::RefusedByRun(e, seen),
             Err(why) => Outcome::Wrong(why),
         },
-        Ok(Err(Failure::Error(e))) if [TOO_LARGE, TOO_LONG].iter().any(|t| e.to_string().contains(t)) => {
-            Outcome::TooLarge
-        }
         Ok(Err(Failure::Error(e))) => Outcome::Wrong(e.to_string()),
         Ok(Err(Failure::Mismatch(m))) => Outcome::Wrong(m),
         Err(panic) => {

@@ -447,3 +447,26 @@ count: compute_at(out, tx)
 count.update(0): atomic";
     agree_on_gpu(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![20]]);
 }
+
+/// Sums in a thread's own loops, of which only some iterations may be: LLVM loads what the others would add, too, and drops it.
+#[test]
+fn sums_of_which_iterations_are_guarded() {
+    let [x, y] = Var::all(["x", "y"]);
+    let mut p = Pipeline::new("guarded");
+    let image = p.input(Input::new("image", &[ScalarType::U8], 2));
+    let r = RDom::new([("s", Expr::from(0), image.extent(1))]);
+    let nothing = Expr::from(0).cast(ScalarType::U8);
+    let count = Func::new("count", &[], vec![nothing.clone(), nothing]);
+    let more = (0..2).map(|i| count.at(&[], i) + Expr::from(1).cast(ScalarType::U8)).collect();
+    let count = p.func(count.update(vec![], more, r));
+    let out = p.define("out", [x, y], count.at(&[], 0).cast(ScalarType::U32));
+    p.output(&out);
+    let text = "out: split(x, bx, tx, 32, predicate) gpu_blocks(y) gpu_threads(tx)
+count: compute_at(out, tx)
+count.update(0): split(s, strip, row, 3, auto) rfactor(strip as v, into partial) split(strip, strip, few, 5, guard) unroll(few)
+partial: compute_at(count.update(0), strip)";
+    for rows in [1, 7, 40] {
+        let b = bindings(vec![("image", pattern(&[ScalarType::U8], &[3, rows], 3))], vec![]);
+        agree_on_gpu(&p, &schedule(text), &b, &[vec![1, 1]]);
+    }
+}
