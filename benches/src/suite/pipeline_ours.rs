@@ -45,10 +45,7 @@ pub fn ours(
     let setup = application.setup(&given.chain(variant).collect::<Vec<_>>(), bits(case))?;
     let schedule = match schedule {
         Some(schedule) => schedule.clone(),
-        None => {
-            let (name, _) = application.schedules.first().ok_or("an application without schedules")?;
-            application.schedule(name).ok_or("a schedule without a text")??
-        }
+        None => application.schedule(application.by_hand(&Target::host())).ok_or("no schedule")??,
     };
     let start = Instant::now();
     let prepared = Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host())?;

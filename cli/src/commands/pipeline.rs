@@ -177,7 +177,7 @@ fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Res
         };
     }
     let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
-    let own = application.schedules.first().map_or("hand", |(name, _)| *name);
+    let own = application.by_hand(&args.machine.options().target.anywhere());
     let name = args.schedule.as_deref().unwrap_or(if gpu { "gpu" } else { own });
     if let Some(known) = application.schedule(name) {
         return known.map_err(Failure::input);

@@ -3,8 +3,9 @@
 
 use crate::support::schedule;
 use sumsq_codegen::nests::bounds_query::BoundsQuery;
-use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Var};
+use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Source, Var};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
+use sumsq_codegen_testing::native::agree;
 use sumsq_codegen_testing::reference::{Value, eval_scalar};
 
 const I32: ScalarType = ScalarType::I32;
@@ -146,5 +147,21 @@ fn blocks_without_points_need_nothing() {
             p.output(&out);
             check(&p, &s, &bindings(vec![], vec![("k", Value::Int(k))]), &[vec![w]], 0.0);
         }
+    }
+}
+
+/// A likely condition on what the same iteration stores: there is nothing to test in front of it.
+#[test]
+fn conditions_on_what_the_loop_stores() {
+    let [x, y] = Var::all(["x", "y"]);
+    let mut p = Pipeline::new("stored");
+    let near = p.define("near", [x, y], Expr::select(x.expr().lt(1).likely(), Expr::from(y), Expr::from(-1)));
+    let place = p.define("place", [y], y % 2);
+    let out = p.define("out", [x, y], near.of((place.of(y), y)) + x);
+    p.output(&out);
+    for text in
+        ["place: compute_at(out, x)", "place: compute_at(out, x) store_at(out, y)", "place: compute_root"]
+    {
+        agree(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![7, 5]]);
     }
 }

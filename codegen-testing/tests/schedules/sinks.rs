@@ -1,7 +1,10 @@
 //! Outputs inside of nests and in place of inputs: what is refused, by rule.
 
 use crate::support::{plane, refused, schedule};
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Source, Var};
+use sumsq_codegen_testing::check::bindings;
+use sumsq_codegen_testing::native::agree;
+use sumsq_codegen_testing::reference::Value;
 
 const I32: ScalarType = ScalarType::I32;
 
@@ -126,5 +129,26 @@ fn in_place() {
         ),
     ] {
         assert_eq!(refused(p, &schedule(text)), message);
+    }
+}
+
+/// A versioned sink, with a Func computed in its own loops.
+#[test]
+fn what_is_computed_inside_of_versions() {
+    let [x, y] = Var::all(["x", "y"]);
+    let mut p = Pipeline::new("versions");
+    let scale = p.param("scale", ScalarType::I32);
+    let first = p.define("first", [x, y], x + y * 3 + scale);
+    let sink = p.define("sink", [x, y], first.of((x, y)) * 2);
+    let out = p.define("out", [x, y], sink.of((x, y)));
+    let sum = p.define("sum", [x, y], out.of((x, y)) + 1);
+    p.output(&sink);
+    p.output(&out);
+    p.output(&sum);
+    let text = "sink: compute_at(out, y) sink specialize(scale > 0) { split(x, x, si, 4, auto) unroll(si) }
+first: compute_at(sink, y)";
+    for scale in [0, 1] {
+        let b = bindings(vec![], vec![("scale", Value::Int(scale))]);
+        agree(&p, &schedule(text), &b, &[vec![9, 5], vec![9, 5], vec![9, 5]]);
     }
 }

@@ -9,15 +9,15 @@
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
 //! split inside the general body; a long one stays alone where the interior saves little of it. Where the conditions are bounds of the loop's variable
 //! the loop is cut there; a test that is the same in all iterations is made once, in front of two loops. The order of iterations does not change. The test is scalar: a vector condition on an affine function of
-//! the lane is that of its first or last lane, others are reduced. A condition that reads memory takes part only if it is scalar and is
-//! evaluated whenever the body runs; one that needs a name bound deeper in the body only if that name's value can be computed up front.
+//! the lane is that of its first or last lane, others are reduced. A condition that reads memory takes part only if it is scalar, is
+//! evaluated whenever the body runs, and reads nothing that the body has stored before; one that needs a name bound deeper in the body only if that name's value can be computed up front.
 
 use super::cut::{Interior, straightened};
 use super::simplify::{simplify_expr_with, simplify_with};
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::Poly;
 use crate::expr::walk::{Memo, any, rewrite, substitute, visit};
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
@@ -175,6 +175,8 @@ pub(crate) fn nodes(s: &Stmt) -> usize {
 struct Conditions {
     /// The condition below the `Likely`, and the scalar test that implies it in all lanes; none if it has no test.
     found: Vec<(Expr, Option<Expr>)>,
+    /// Buffers that were allocated or stored to so far: what is read of them is not there yet in front of the body.
+    written: FxHashSet<Flat>,
 }
 
 impl Conditions {
@@ -184,7 +186,8 @@ impl Conditions {
         own_exprs(s, &mut |e| {
             visit(e, &mut |n| {
                 if let ExprKind::Likely(c) = n.kind() {
-                    self.found.push((c.clone(), scalar_test(c, values, always)));
+                    let test = scalar_test(c, values, always).filter(|_| !self.reads_written(c));
+                    self.found.push((c.clone(), test));
                 }
                 true
             });
@@ -200,9 +203,19 @@ impl Conditions {
                 self.collect(then, values, false);
                 otherwise.iter().for_each(|o| self.collect(o, values, false));
             }
-            Stmt::Allocate { body, .. } => self.collect(body, values, always),
+            Stmt::Allocate { buffer, body, .. } => {
+                self.written.insert(buffer.clone());
+                self.collect(body, values, always);
+            }
+            Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } => {
+                self.written.insert(buffer.clone());
+            }
             _ => {}
         }
+    }
+
+    fn reads_written(&self, c: &Expr) -> bool {
+        any(c, |n| matches!(n.kind(), ExprKind::Load { buffer, .. } if self.written.contains(buffer)))
     }
 
     /// The conjunction of the tests, without those that the others imply, and the conditions it makes true.
@@ -423,5 +436,22 @@ if likely(0 < (w + 7) / 8 - xo.end) {
         let below = Stmt::If { cond: v("x").lt(v("m")), then: Box::new(body), otherwise: None };
         let text = partition(&for_("x", v("n"), ForKind::Serial, below)).to_string();
         assert!(!text.contains("else") && !text.contains("likely"), "{text}");
+    }
+    #[test]
+    fn conditions_on_what_the_body_stores_stay() {
+        let flag = load(v("x")).gt(Expr::from(0.0f32)).likely();
+        let guarded =
+            Stmt::If { cond: flag, then: Box::new(store(v("x"), Expr::from(1.0f32))), otherwise: None };
+        let before = Stmt::Store {
+            buffer: "f.0".into(),
+            index: v("x"),
+            value: v("x").cast(ScalarType::F32),
+            predicate: None,
+            aligned: false,
+            non_temporal: false,
+        };
+        let body = Stmt::Block(vec![before, guarded]);
+        let text = partition(&for_("x", v("n"), ForKind::Serial, body)).to_string();
+        assert!(!text.contains("else") && text.contains("if f.0[i64(x)] > 0f"), "{text}");
     }
 }

@@ -120,7 +120,14 @@ impl<'p> Walk<'p> {
             lanes.push(cond);
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         }
+        // Of stages with versions it is the last one's regions that stay behind, which the first one of the second body would take.
+        let plan = self.scope.plan;
+        let versions = plan.funcs.values().any(|f| f.stages.iter().any(|s| !s.special.is_empty()));
+        let outside = versions.then(|| self.regions.clone());
         let own = self.item(cx, j, i + 1, Mode::Store(lanes))?;
+        if let Some(outside) = outside {
+            self.regions = outside;
+        }
         let other = match cx.destination.intermediate {
             true => Some(self.item(cx, j, i + 1, Mode::NotOwn)?),
             false => None,

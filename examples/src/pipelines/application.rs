@@ -3,7 +3,7 @@
 use super::ALL;
 use super::run::Planar;
 use super::setup::{Parameter, Setup, SetupError};
-use sumsq::codegen::{Error, Pipeline, Schedule};
+use sumsq::codegen::{Error, Pipeline, Schedule, Target};
 
 /// An image pipeline by name.
 pub struct Application {
@@ -85,6 +85,13 @@ impl Application {
     /// The names of the schedules, in words.
     pub fn schedule_names(&self) -> String {
         self.schedules.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The name of the schedule by hand for a CPU: `narrow` where its vectors are shorter than 512 bits and there is one, else the first.
+    pub fn by_hand(&self, target: &Target) -> &'static str {
+        let narrow = |(name, _): &&(&'static str, &str)| *name == "narrow" && target.vector_bits() < 512;
+        let own = self.schedules.iter().find(narrow).or(self.schedules.first());
+        own.map_or("hand", |(name, _)| *name)
     }
 
     /// The schedule of this name, if there is one.

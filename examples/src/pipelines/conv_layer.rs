@@ -20,7 +20,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: sizes,
-    schedules: schedules!("conv_layer"),
+    schedules: schedules!("conv_layer", narrow),
 };
 
 fn sizes(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {

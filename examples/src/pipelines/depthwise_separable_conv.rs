@@ -24,7 +24,7 @@ pub(super) const APPLICATION: Application = Application {
     )],
     build,
     extents: sizes,
-    schedules: schedules!("depthwise_separable_conv"),
+    schedules: schedules!("depthwise_separable_conv", narrow),
 };
 
 fn sizes(setup: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {

@@ -20,7 +20,7 @@ pub(super) const APPLICATION: Application = Application {
         [re, im] if re == im && re[..2] == [SIZE, SIZE] => as_first(setup, inputs),
         _ => Err(format!("expected two arrays of shape (N, {SIZE}, {SIZE}): {inputs:?}, x first")),
     },
-    schedules: schedules!("fft"),
+    schedules: schedules!("fft", narrow),
 };
 
 /// Numbers in a transform: `FIRST` times `SECOND`.

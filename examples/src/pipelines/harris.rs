@@ -13,7 +13,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: flat,
-    schedules: schedules!("harris"),
+    schedules: schedules!("harris", narrow),
 };
 
 fn build(_: &Setup) -> Pipeline {

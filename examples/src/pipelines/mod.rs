@@ -7,12 +7,15 @@
 //! An application is a file here that defines one `APPLICATION`, and a folder of `examples/schedules` with its schedules.
 
 /// The schedules of an application, each the text of a file.
+///
+/// With `narrow` there is one more, for the registers of other machines than those of AVX-512: shorter and fewer.
 macro_rules! schedules {
-    ($name:literal) => {
+    ($name:literal $(, $more:ident)?) => {
         &[
             ("hand", include_str!(concat!("../../schedules/", $name, "/hand.txt"))),
             ("root", include_str!(concat!("../../schedules/", $name, "/root.txt"))),
             ("gpu", include_str!(concat!("../../schedules/", $name, "/gpu.txt"))),
+            $((stringify!($more), include_str!(concat!("../../schedules/", $name, "/", stringify!($more), ".txt"))),)?
         ]
     };
 }

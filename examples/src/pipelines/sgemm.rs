@@ -22,7 +22,7 @@ pub(super) const APPLICATION: Application = Application {
         [a, b, c] if a[1] == b[0] && c[0] == a[0] && c[1] == b[1] => Ok(vec![a[0], b[1]]),
         _ => Err(format!("sizes of A, B and C do not fit each other: {inputs:?}")),
     },
-    schedules: schedules!("sgemm"),
+    schedules: schedules!("sgemm", narrow),
 };
 
 fn build(_: &Setup) -> Pipeline {

@@ -12,7 +12,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: as_first,
-    schedules: schedules!("stencil_chain"),
+    schedules: schedules!("stencil_chain", narrow),
 };
 
 /// Number of stencils, which the schedules name one by one.
