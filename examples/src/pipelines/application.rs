@@ -112,3 +112,18 @@ pub(super) fn as_first(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, Strin
 pub(super) fn flat(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {
     inputs.first().map(|n| n[..n.len().min(2)].to_vec()).ok_or_else(|| "there is no input".to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_vectors_have_schedules_of_their_own() {
+        let name = |application: &str, lanes| {
+            let application = Application::find(application).expect("it is listed");
+            application.by_hand(&Target::host().with_lanes(lanes))
+        };
+        assert_eq!([4, 8, 16].map(|lanes| name("sgemm", lanes)), ["narrow", "narrow", "hand"]);
+        assert_eq!([4, 8, 16].map(|lanes| name("blur", lanes)), ["hand"; 3]);
+    }
+}

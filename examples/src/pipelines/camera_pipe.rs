@@ -31,7 +31,7 @@ pub(super) const APPLICATION: Application = Application {
         [mosaic, ..] if mosaic[0] > 32 && mosaic[1] > 48 => Ok(vec![mosaic[0] - 32, mosaic[1] - 48, 3]),
         _ => Err("the mosaic is smaller than its border: 16 columns and 24 rows on each side".into()),
     },
-    schedules: schedules!("camera_pipe"),
+    schedules: schedules!("camera_pipe", narrow),
 };
 
 fn matrix(values: [f32; 12]) -> Planar {
