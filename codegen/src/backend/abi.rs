@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// What was freed last stays.
+    /// Blocks freed last stay.
     #[test]
     fn a_cache_has_an_end() {
         let mut cache = Cache(vec![]);
