@@ -26,7 +26,7 @@ pub(super) const APPLICATION: Application = Application {
     ],
     build,
     extents: sizes,
-    schedules: layer_schedules!("bilateral_slice"),
+    schedules: schedules!("bilateral_slice", gradient),
 };
 
 fn sizes(setup: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {

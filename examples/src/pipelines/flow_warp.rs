@@ -20,7 +20,7 @@ pub(super) const APPLICATION: Application = Application {
         [input, flow] if flow[2] == 2 && [0, 1, 3].iter().all(|&d| flow[d] == input[d]) => Ok(input.clone()),
         _ => Err(format!("sizes of input and flow do not fit each other: {inputs:?}, x first")),
     },
-    schedules: layer_schedules!("flow_warp"),
+    schedules: schedules!("flow_warp", gradient),
 };
 
 fn build(setup: &Setup) -> Pipeline {

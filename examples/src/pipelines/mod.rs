@@ -8,7 +8,8 @@
 
 /// The schedules of an application, each the text of a file.
 ///
-/// With `narrow` there is one more, for the registers of other machines than those of AVX-512: shorter and fewer.
+/// One more may be named: `narrow`, for the registers of other machines than those of AVX-512, shorter and fewer; or `gradient`, of a layer's
+/// gradient by hand.
 macro_rules! schedules {
     ($name:literal $(, $more:ident)?) => {
         &[
@@ -16,18 +17,6 @@ macro_rules! schedules {
             ("root", include_str!(concat!("../../schedules/", $name, "/root.txt"))),
             ("gpu", include_str!(concat!("../../schedules/", $name, "/gpu.txt"))),
             $((stringify!($more), include_str!(concat!("../../schedules/", $name, "/", stringify!($more), ".txt"))),)?
-        ]
-    };
-}
-
-/// The schedules of a layer by hand: those of [`schedules`], and one of its gradient.
-macro_rules! layer_schedules {
-    ($name:literal) => {
-        &[
-            ("hand", include_str!(concat!("../../schedules/", $name, "/hand.txt"))),
-            ("root", include_str!(concat!("../../schedules/", $name, "/root.txt"))),
-            ("gpu", include_str!(concat!("../../schedules/", $name, "/gpu.txt"))),
-            ("gradient", include_str!(concat!("../../schedules/", $name, "/gradient.txt"))),
         ]
     };
 }

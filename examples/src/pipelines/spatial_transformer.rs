@@ -25,7 +25,7 @@ pub(super) const APPLICATION: Application = Application {
         [input, theta] if theta[..2] == [3, 2] && theta[2] == input[3] => Ok(input.clone()),
         _ => Err(format!("sizes of input and theta do not fit each other: {inputs:?}, x first")),
     },
-    schedules: layer_schedules!("spatial_transformer"),
+    schedules: schedules!("spatial_transformer", gradient),
 };
 
 fn build(setup: &Setup) -> Pipeline {
