@@ -29,7 +29,7 @@ fn every_check_passes_on_the_stand_in() {
     assert_eq!(std::fs::read_dir(out.path().join("kernels.ptx")).unwrap().count(), 0);
 }
 
-/// As far as on a device, where a quick check ends once the minimum is reached.
+/// As far as on a device; a quick run solves `arap_hand` until its minimum is reached, and leaves out `image_warping_small`.
 #[test]
 #[ignore = "five minutes: solves to the last digit, in every way"]
 fn whole_solves_reach_the_listed_minima() {

@@ -71,7 +71,7 @@ pub const CHECKS: [Check; 20] = [
     case("curveFitting_small", true),
     case("laplacian_small", true),
     case("arap_hand", true),
-    case("image_warping_small", true),
+    case("image_warping_small", false),
     case("curveFitting", false),
     case("laplacian", false),
     case("poisson_image_editing_small", false),

@@ -27,6 +27,7 @@ impl Machine {
     }
 
     fn compute(&mut self, e: &Expr) -> Fallible<Lanes> {
+        self.values += e.ty().lanes as usize;
         let ty = e.ty().scalar;
         let ill = |e: value::IllTyped| e.0;
         Ok(match e.kind() {

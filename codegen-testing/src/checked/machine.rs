@@ -46,8 +46,8 @@ pub struct Machine {
     allocated: FxHashMap<Flat, Memory>,
     /// Operations of the values of a `Provide` or `Store`, by their address.
     operations: FxHashMap<usize, usize>,
-    /// Number of statements that have run.
-    statements: usize,
+    /// Number of values that have been computed.
+    pub(super) values: usize,
 }
 
 impl Machine {
@@ -123,9 +123,8 @@ impl Machine {
     /// Runs a statement. Iterations of parallel loops run one after the other; races are found nevertheless.
     pub fn run(&mut self, s: &Stmt) -> Fallible<()> {
         self.memo.clear();
-        self.statements += 1;
-        if self.statements > super::MOST_STATEMENTS {
-            return Err(format!("{} statements are {}", self.statements, super::TOO_LONG));
+        if self.values > super::MOST_VALUES {
+            return Err(format!("{} values are {}", self.values, super::TOO_LONG));
         }
         match s {
             Stmt::Block(v) => v.iter().try_for_each(|s| self.run(s)),

@@ -39,9 +39,9 @@ use sumsq_codegen::stack::on_large_stack;
 pub const MOST_ELEMENTS: usize = 1 << 22;
 /// Ends the first line of the error about a storage of more than [`MOST_ELEMENTS`].
 pub const TOO_LARGE: &str = "more than checked memory holds";
-/// Statements of one run: some ten seconds.
-pub const MOST_STATEMENTS: usize = 1 << 24;
-/// Ends the first line of the error about a run of more than [`MOST_STATEMENTS`].
+/// Values that one run computes, lane by lane: about a second.
+pub const MOST_VALUES: usize = 1 << 21;
+/// Ends the first line of the error about a run of more than [`MOST_VALUES`].
 pub const TOO_LONG: &str = "more than a checked run takes";
 
 /// First coordinate and number of coordinates of an output, per dimension.

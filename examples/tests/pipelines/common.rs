@@ -187,14 +187,9 @@ pub fn check_all(
             known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
         };
         let (algorithm, target) = (Algorithm::new(application, setup), Target::host());
-        let prepared = match schedule {
-            // Everything inlined is long: LLVM would take a minute for some, which is of no use here.
-            "" => {
-                let limits = Limits { effort: Effort::Least, ..Limits::default() };
-                Prepared::within(algorithm, &text, &target, limits)
-            }
-            _ => Prepared::new(algorithm, &text, &target),
-        };
+        // What nobody runs without naming it takes LLVM a minute for some, which would tell nothing about the engine.
+        let effort = if schedule == application.by_hand(&target) { Effort::Full } else { Effort::Least };
+        let prepared = Prepared::within(algorithm, &text, &target, Limits { effort, ..Limits::default() });
         let prepared = prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
         for threads in [1, 3] {
             let outputs = prepared.run(&Pool::new(threads), inputs);
