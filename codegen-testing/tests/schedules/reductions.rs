@@ -193,6 +193,20 @@ fn predicates_read_what_is_computed_inside() {
     }
 }
 
+/// Lanes of a reduction variable whose iterations a `where` tells apart, around loops of others.
+#[test]
+fn lanes_around_loops_keep_their_conditions() {
+    let mut p = Pipeline::new("lanes");
+    let vars = ["x", "y"].map(Var::new);
+    let r = RDom::new([("r", Expr::from(-1), Expr::from(4)), ("s", Expr::from(0), Expr::from(2))]);
+    let below = r.clone().filter(r.var(0).le(r.var(1)));
+    let f = p.func(Func::sum("f", &vars, below, vec![Expr::from(1)]));
+    p.output(&f);
+    let text = "f.update(0): rfactor(s as v, into g) \
+                g.update(0): split(r, ro, ri, 3, predicate) reorder(v, x, ri, y, ro) vectorize(ri)";
+    check(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![2, 1]], 0.0);
+}
+
 /// Partial sums over strips of a run-time height, where each point has a number of terms of its own.
 #[test]
 fn ragged_sums_are_factored_by_parameters() {

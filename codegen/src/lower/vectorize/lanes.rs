@@ -3,9 +3,9 @@
 use super::reduction;
 use crate::analysis::algebra::rebuild::splat;
 use crate::analysis::associative::identity;
-use crate::expr::walk::{Memo, rewrite};
+use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
-use crate::ir::rewrite::block;
+use crate::ir::rewrite::{block, for_each_child};
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::{simplify_expr, simplify_index};
 use crate::schedule::ForKind;
@@ -194,6 +194,9 @@ impl Lanes {
             let body = Box::new(self.bound(var, None, |l| l.stmt(body))?);
             return Ok(Stmt::For { var: var.clone(), min, extent, kind, body });
         }
+        if let Some(met) = self.in_step(var, &min, &extent, body) {
+            return Ok(met);
+        }
         // Lane l runs var = min_l + r for r in [0, extent_l).
         let scalar = Type::of(extent.ty().scalar);
         let zero = splat(Expr::int(scalar, 0), self.lanes);
@@ -218,6 +221,33 @@ impl Lanes {
         let longest = reduce(BinaryOp::Max, active);
         let (min, body) = (Expr::int(scalar, 0), Box::new(body));
         Ok(Stmt::For { var: r, min, extent: longest, kind, body })
+    }
+
+    /// The loop with all lanes at the same iteration, from the first of any to the last of any: where they begin elsewhere, and `body` combines
+    /// lanes at an element that follows from the iteration. Each lane from its own first, two of them would be at one element at a time, or
+    /// at several.
+    fn in_step(&mut self, var: &Name, min: &Expr, extent: &Expr, body: &Stmt) -> Option<Stmt> {
+        if min.ty().lanes == 1 {
+            return None;
+        }
+        let (scalar, lanes) = (Type::of(extent.ty().scalar), self.lanes);
+        let extent = splat(extent.clone(), lanes);
+        let (end, runs) = (min + &extent, extent.gt(splat(Expr::int(scalar, 0), lanes)));
+        let runs = conjunction(self.mask.clone(), Some(runs))?;
+        let all = |op, ends: Expr| {
+            let none = splat(identity(op, scalar.scalar), lanes);
+            reduce(op, Expr::select(runs.clone(), ends, none))
+        };
+        let counter = splat(Expr::new(ExprKind::Var(var.clone()), scalar), lanes);
+        let inside = counter.ge(min.clone()).and(counter.lt(end.clone()));
+        let body = self.bound(var, None, |l| l.masked(inside, |l| l.stmt(body))).ok()?;
+        if !combines_at(&body, &mut FxHashSet::from_iter([var.clone()])) {
+            return None;
+        }
+        let first = all(BinaryOp::Min, min.clone());
+        // Where none runs, both are what no lane has.
+        let extent = Expr::select(reduce(BinaryOp::Or, runs.clone()), all(BinaryOp::Max, end) - &first, Expr::int(scalar, 0));
+        Some(Stmt::For { var: var.clone(), min: first, extent, kind: ForKind::Serial, body: Box::new(body) })
     }
 
     fn if_(&mut self, cond: &Expr, then: &Stmt, otherwise: Option<&Stmt>) -> Result<Stmt, Rule> {
@@ -314,6 +344,23 @@ impl Lanes {
         };
         Stmt::Accumulate { buffer: buffer.clone(), op, index: at, value, predicate }
     }
+}
+
+/// True if a statement, lanes taken together, stores at one element that follows from some of these names.
+fn combines_at(s: &Stmt, names: &mut FxHashSet<Name>) -> bool {
+    let follows = |e: &Expr, names: &FxHashSet<Name>| {
+        any(e, |n| matches!(n.kind(), ExprKind::Var(v) if names.contains(v)))
+    };
+    match s {
+        Stmt::Let { name, value, .. } if follows(value, names) => drop(names.insert(name.clone())),
+        Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } => {
+            return index.ty().lanes == 1 && follows(index, names);
+        }
+        _ => {}
+    }
+    let mut found = false;
+    for_each_child(s, &mut |child| found = found || combines_at(child, names));
+    found
 }
 
 /// Index of this lane's slot in a buffer allocated inside.
