@@ -39,8 +39,8 @@ use sumsq_codegen::stack::on_large_stack;
 pub const MOST_ELEMENTS: usize = 1 << 22;
 /// Ends the first line of the error about a storage of more than [`MOST_ELEMENTS`].
 pub const TOO_LARGE: &str = "more than checked memory holds";
-/// Values that one run computes, lane by lane: about a second.
-pub const MOST_VALUES: usize = 1 << 21;
+/// Values that one run computes, lane by lane: some seconds.
+pub const MOST_VALUES: usize = 1 << 22;
 /// Ends the first line of the error about a run of more than [`MOST_VALUES`].
 pub const TOO_LONG: &str = "more than a checked run takes";
 

@@ -79,11 +79,12 @@ fn settled(case: &mut Case) -> Settled {
     }
 }
 
-/// Halves the outputs in all dimensions, but those that have an input's place and so its size; false where none is larger than an element.
-/// Sizes that the schedule promises go, since they do not hold any more.
+/// Halves the outputs in all dimensions, but one in an input's place, which has its size, and one that another Func reads, as far as it goes. False
+/// where none gets smaller. Sizes that the schedule promises go, since they do not hold any more.
 fn halve(case: &mut Case) -> bool {
-    let outputs = case.pipeline.outputs.iter().zip(&mut case.domains);
-    let own = outputs.filter(|(o, _)| !case.in_place.contains_key(&o.func)).flat_map(|(_, domain)| domain);
+    let fixed = |o: &str| case.in_place.contains_key(o) || shrink::is_read(case, o);
+    let fixed: Vec<bool> = case.pipeline.outputs.iter().map(|o| fixed(&o.func)).collect();
+    let own = case.domains.iter_mut().zip(fixed).filter(|(_, fixed)| !fixed).flat_map(|(domain, _)| domain);
     let mut halved = false;
     for (_, extent) in own.filter(|(_, extent)| *extent > 1) {
         *extent /= 2;

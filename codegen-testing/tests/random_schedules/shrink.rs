@@ -125,12 +125,15 @@ fn cut(r: &Realization, d: usize) -> Realization {
 
 /// Tells whether a Func is an output or is called.
 fn is_needed(case: &Case, name: &str) -> bool {
-    case.pipeline.outputs.iter().any(|o| *o.func == *name)
-        || case.pipeline.funcs.values().filter(|g| *g.name != *name).any(|g| {
-            let updates =
-                g.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
-            g.values.iter().chain(updates).any(|e| reads(e, name))
-        })
+    case.pipeline.outputs.iter().any(|o| *o.func == *name) || is_read(case, name)
+}
+
+/// Tells whether another Func reads this one.
+pub fn is_read(case: &Case, name: &str) -> bool {
+    case.pipeline.funcs.values().filter(|g| *g.name != *name).any(|g| {
+        let updates = g.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
+        g.values.iter().chain(updates).any(|e| reads(e, name))
+    })
 }
 
 /// The Func without its last update, or with simpler definitions.

@@ -1,9 +1,12 @@
 //! Conversions between all types, and large constants.
 
 use crate::{bindings, row, scalar_and_vector};
-use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
-use sumsq_codegen_testing::native::agree;
-use sumsq_codegen_testing::reference::Value;
+use sumsq_codegen::compile::{Compiled, Signature};
+use sumsq_codegen::limits::{Effort, Limits};
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::{Expr, Func, Input, Level, Pipeline, ScalarType, Schedule, Tail, Target, Var};
+use sumsq_codegen_testing::native::{agree, execute};
+use sumsq_codegen_testing::reference::{Value, evaluate_over};
 
 const TYPES: [ScalarType; 12] = ScalarType::ALL;
 
@@ -213,4 +216,33 @@ fn large_constants() {
     }
     assert_eq!(Expr::constant(ScalarType::U8, 300.0).as_int(), Some(255), "saturates");
     assert_eq!(Expr::float(ScalarType::F16, 2049.0).as_float(), Some(2048.0), "is rounded");
+}
+
+/// Exact conversions to a narrow type on both sides of a comparison, with the least optimisation: what LLVM 22 makes of these for AVX2 itself
+/// ends the process.
+#[test]
+fn narrow_numbers_are_compared() {
+    let x = Var::new("x");
+    let mut p = Pipeline::new("narrow");
+    let [a, b] = ["a", "b"].map(|name| p.input(Input::new(name, &[ScalarType::F32], 1)));
+    let at = |i: &Input| i.at(&[x.expr()], 0).cast(ScalarType::I16);
+    let values = vec![at(&a).ne_(at(&b)), at(&a).lt(at(&b))];
+    let out = p.func(Func::new("out", &[x], values));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("out").vectorize("x", 8, Tail::Predicate);
+    let f = lower(&p, &s, &LowerOptions { verify: true, ..LowerOptions::default() }).expect("legal");
+    let limits = Limits { effort: Effort::Least, ..Limits::default() };
+    // Code for AVX2 also where there is more.
+    let target = Level::X86V3.target().unwrap_or_else(|_| Target::host());
+    let compiled =
+        Compiled::from_lowered_within(&f, Signature::of(&p, &s).expect("well formed"), &target, &limits)
+            .expect("it is compiled");
+    let numbers = |of: &[f64]| row(ScalarType::F32, of.iter().map(|&v| Value::Float(v)).collect());
+    let of = [1.0, 2.0, -3.5, 1e9, f64::NAN, 40000.0, -7.0, 0.0, 5.0];
+    let beside = [1.0, 3.0, -3.0, 32767.0, 0.0, 1.0, -6.0, -0.5, 4.0];
+    let b = bindings(vec![("a", numbers(&of)), ("b", numbers(&beside))]);
+    let domain = vec![vec![(0, of.len())]];
+    let came = execute(&p, &compiled, &b, &domain, 1).expect("it runs");
+    assert_eq!(came[0].planes, evaluate_over(&p, &b, &domain).expect("it is evaluated")[0].planes);
 }

@@ -515,9 +515,28 @@ impl Ir {
         v
     }
 
-    /// Integer comparison.
+    /// Integer comparison. Of numbers that were truncated exactly, what was truncated is compared: code generation of LLVM 22 does so as well, and
+    /// aborts where that takes 256 bits and the processor has AVX2 alone.
     pub(super) fn icmp(&self, p: LLVMIntPredicate, a: Val, b: Val) -> Val {
+        let (a, b) = self.before_truncation(p, a, b).unwrap_or((a, b));
         Val(llvm!(LLVMBuildICmp(self.builder, p, a.0, b.0, NO_NAME)))
+    }
+
+    /// The numbers that two values are exact truncations of, if these compare as the values do.
+    fn before_truncation(&self, p: LLVMIntPredicate, a: Val, b: Val) -> Option<(Val, Val)> {
+        use LLVMIntPredicate::*;
+        let any_sign = matches!(p, LLVMIntEQ | LLVMIntNE);
+        let signed = any_sign || matches!(p, LLVMIntSGT | LLVMIntSGE | LLVMIntSLT | LLVMIntSLE);
+        let unsigned = any_sign || !signed;
+        llvm!({
+            if LLVMIsATruncInst(a.0).is_null() || LLVMIsATruncInst(b.0).is_null() {
+                return None;
+            }
+            let exact = signed && LLVMGetNSW(a.0) != 0 && LLVMGetNSW(b.0) != 0
+                || unsigned && LLVMGetNUW(a.0) != 0 && LLVMGetNUW(b.0) != 0;
+            let (a, b) = (LLVMGetOperand(a.0, 0), LLVMGetOperand(b.0, 0));
+            (exact && LLVMTypeOf(a) == LLVMTypeOf(b)).then_some((Val(a), Val(b)))
+        })
     }
 
     /// Float comparison.

@@ -223,9 +223,9 @@ impl Lanes {
         Ok(Stmt::For { var: r, min, extent: longest, kind, body })
     }
 
-    /// The loop with all lanes at the same iteration, from the first of any to the last of any: where they begin elsewhere, and `body` combines
-    /// lanes at an element that follows from the iteration. Each lane from its own first, two of them would be at one element at a time, or
-    /// at several.
+    /// An inner loop that begins elsewhere in each lane, with all lanes at the same iteration: from the first of any lane to the last of any. None
+    /// where nothing asks for that: where `body` does not, at an element that only `var` tells, combine what all lanes have. Such lanes may
+    /// not be at iterations of their own: several of them would write one element at a time, and one of their updates would last.
     fn in_step(&mut self, var: &Name, min: &Expr, extent: &Expr, body: &Stmt) -> Option<Stmt> {
         if min.ty().lanes == 1 {
             return None;
@@ -246,7 +246,11 @@ impl Lanes {
         }
         let first = all(BinaryOp::Min, min.clone());
         // Where none runs, both are what no lane has.
-        let extent = Expr::select(reduce(BinaryOp::Or, runs.clone()), all(BinaryOp::Max, end) - &first, Expr::int(scalar, 0));
+        let extent = Expr::select(
+            reduce(BinaryOp::Or, runs.clone()),
+            all(BinaryOp::Max, end) - &first,
+            Expr::int(scalar, 0),
+        );
         Some(Stmt::For { var: var.clone(), min: first, extent, kind: ForKind::Serial, body: Box::new(body) })
     }
 
