@@ -3,7 +3,7 @@
 use super::reduction;
 use crate::analysis::algebra::rebuild::splat;
 use crate::analysis::associative::identity;
-use crate::expr::walk::{Memo, any, rewrite};
+use crate::expr::walk::{Memo, rewrite, uses_var};
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{block, for_each_child};
 use crate::ir::stmt::Stmt;
@@ -223,9 +223,10 @@ impl Lanes {
         Ok(Stmt::For { var: r, min, extent: longest, kind, body })
     }
 
-    /// An inner loop that begins elsewhere in each lane, with all lanes at the same iteration: from the first of any lane to the last of any. None
-    /// where nothing asks for that: where `body` does not, at an element that only `var` tells, combine what all lanes have. Such lanes may
-    /// not be at iterations of their own: several of them would write one element at a time, and one of their updates would last.
+    /// An inner loop that begins elsewhere in each lane, with all lanes at the same iteration: from the first of any lane to the last of any.
+    ///
+    /// None unless `body` then combines all lanes at one element, which `var` tells. With each lane at an iteration of its own, several would
+    /// write one element at a time, and one of their updates would last.
     fn in_step(&mut self, var: &Name, min: &Expr, extent: &Expr, body: &Stmt) -> Option<Stmt> {
         if min.ty().lanes == 1 {
             return None;
@@ -352,9 +353,7 @@ impl Lanes {
 
 /// True if a statement, lanes taken together, stores at one element that follows from some of these names.
 fn combines_at(s: &Stmt, names: &mut FxHashSet<Name>) -> bool {
-    let follows = |e: &Expr, names: &FxHashSet<Name>| {
-        any(e, |n| matches!(n.kind(), ExprKind::Var(v) if names.contains(v)))
-    };
+    let follows = |e: &Expr, names: &FxHashSet<Name>| names.iter().any(|name| uses_var(e, name));
     match s {
         Stmt::Let { name, value, .. } if follows(value, names) => drop(names.insert(name.clone())),
         Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } => {
