@@ -1,16 +1,18 @@
 //! Are refusals that only a run can tell justified?
 //!
 //! A `bound` is too small, or a consumer ranges over something else than its sink's domain: the message names coordinates that say so, and
-//! the same schedule without that directive computes those coordinates.
+//! the same schedule without that directive computes those coordinates. Or others read a sink beyond its domain, where they would compute it
+//! for themselves if it were none.
 
 use std::ops::RangeInclusive;
-use sumsq_codegen::{Directive, Error, Name, Schedule};
+use sumsq_codegen::{Directive, Error, Name, Schedule, StageId};
 use sumsq_codegen_testing::checked::run_nests_over;
 use sumsq_codegen_testing::random::program::Case;
 use sumsq_codegen_testing::reference::eval_scalar;
 
 const BOUND: &str = ": needed from, to, given from, to ";
 const SINK: [&str; 2] = [" must range over its domain in dimension ", ": from, to, last of the domain "];
+const BEYOND: [&str; 2] = [" is read beyond dimension ", ": from, to, first readable, last readable "];
 
 /// Claim of a refusal.
 struct Claim {
@@ -26,13 +28,16 @@ struct Claim {
 /// Is it a schedule's fault that only a run can tell?
 pub fn at_run_time(e: &Error) -> bool {
     let text = e.to_string();
-    text.contains(BOUND) || text.contains(SINK[0])
+    [BOUND, SINK[0], BEYOND[0]].iter().any(|t| text.contains(t))
 }
 
 /// Says what is wrong with a refusal, as far as that can be told; true if what it says was seen.
 pub fn check(case: &Case, e: &Error) -> Result<bool, String> {
     let text = e.to_string();
     let line = text.lines().next().unwrap_or_default();
+    if beyond(case, line)? {
+        return Ok(false);
+    }
     let Some(claim) = bound(case, line)?.or(sink(case, line)?) else {
         return Err(format!("no directive is refused: {line}"));
     };
@@ -87,6 +92,24 @@ fn sink(case: &Case, line: &str) -> Result<Option<Claim>, String> {
         return Ok(Some(Claim { func, dim, needed: from..=to, without: Directive::Sink, of }));
     }
     Ok(None)
+}
+
+/// Is a sink read beyond its domain?
+fn beyond(case: &Case, line: &str) -> Result<bool, String> {
+    let Some((name, rest)) = line.split_once(BEYOND[0]) else { return Ok(false) };
+    let Some((dim, numbers)) = rest.split_once(BEYOND[1]) else { return Ok(false) };
+    let name = name.rsplit(": ").next().unwrap_or_default();
+    let Some(k) = case.pipeline.outputs.iter().position(|o| *o.func == *name) else { return Ok(false) };
+    let func = &case.pipeline.outputs[k].func;
+    let dim: usize = dim.parse().map_err(|_| format!("no dimension: {line}"))?;
+    let ([from, to, first, last], domain) = (integers(numbers)?, case.domains[k][dim]);
+    let halo = i64::from(case.pipeline.outputs[k].halo[dim]);
+    let readable = (i64::from(domain.0) - halo, i64::from(domain.0) + domain.1 as i64 - 1 + halo);
+    if (first, last) != readable || first <= from && to <= last {
+        return Err(format!("that is no reason: {line}"));
+    }
+    let own = |(s, all): (&StageId, &Vec<Directive>)| s.func == *func && all.contains(&Directive::Sink);
+    Ok(case.schedule.stages.iter().any(own))
 }
 
 fn integers<const N: usize>(text: &str) -> Result<[i64; N], String> {

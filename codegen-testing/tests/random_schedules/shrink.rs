@@ -77,7 +77,9 @@ fn candidates(case: &Case) -> Vec<Case> {
             with(&|c| drop(c.schedule.stages[stage].remove(i)));
         }
     }
-    for (i, domain) in case.domains.iter().enumerate() {
+    // An output in the place of an input has its size.
+    let output = |i: usize| &case.pipeline.outputs[i].func;
+    for (i, domain) in case.domains.iter().enumerate().filter(|(i, _)| !case.in_place.contains_key(output(*i))) {
         for (d, &(min, extent)) in domain.iter().enumerate() {
             if min != 0 {
                 with(&|c| c.domains[i][d].0 = 0);
@@ -89,7 +91,8 @@ fn candidates(case: &Case) -> Vec<Case> {
             }
         }
     }
-    for (name, r) in &case.bindings.inputs {
+    let replaced = |input: &str| case.in_place.values().any(|i| **i == *input);
+    for (name, r) in case.bindings.inputs.iter().filter(|(name, _)| !replaced(name)) {
         for d in 0..r.extents.len() {
             if r.min[d] != 0 {
                 with(&|c| c.bindings.inputs[name].min[d] = 0);
@@ -131,7 +134,10 @@ fn is_needed(case: &Case, name: &str) -> bool {
 /// Tells whether another Func reads this one.
 pub fn is_read(case: &Case, name: &str) -> bool {
     case.pipeline.funcs.values().filter(|g| *g.name != *name).any(|g| {
-        let updates = g.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
+        let updates = g.updates.iter().flat_map(|u| {
+            let bounds = u.rdom.vars.iter().flat_map(|r| [&r.min, &r.extent]);
+            u.args.iter().chain(&u.values).chain(&u.rdom.predicate).chain(bounds)
+        });
         g.values.iter().chain(updates).any(|e| reads(e, name))
     })
 }

@@ -384,6 +384,21 @@ fn functions_are_hoisted_of_a_loop_of_the_host() {
     agree_on_gpu(&p, &schedule(text), &b, &[vec![40, 3]]);
 }
 
+/// A function of constants is not hoisted out of a loop of the host in which kernels run, either.
+#[test]
+fn functions_stay_in_loops_around_kernels() {
+    let mut p = Pipeline::new("around");
+    let [x, y] = sumsq_codegen::Var::all(["x", "y"]);
+    let angle = p.param("angle", ScalarType::F32);
+    let inner = p.define("inner", [x, y], x.expr() * 3 + y.expr());
+    let value = inner.of((x.expr(), y.expr())).cast(ScalarType::F32) * (angle.sinh() + 1.0);
+    let out = p.define("out", [x, y], value.cast(ScalarType::I32));
+    p.output(&out);
+    let text = "inner: compute_at(out, y) split(x, xo, xi, 32, guard) gpu_blocks(xo) gpu_threads(xi)\n";
+    let b = bindings(vec![], vec![("angle", Value::Float(2.5))]);
+    agree_on_gpu(&p, &schedule(text), &b, &[vec![40, 3]]);
+}
+
 /// The mask of the lanes of a loop of the host is hoisted out of it: a vector, which the walk of segments has no place for.
 #[test]
 fn a_vector_is_hoisted_of_a_loop_of_the_host() {

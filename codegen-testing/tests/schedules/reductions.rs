@@ -207,6 +207,26 @@ fn lanes_around_loops_keep_their_conditions() {
     check(&p, &schedule(text), &bindings(vec![], vec![]), &[vec![2, 1]], 0.0);
 }
 
+/// A wrapper stands inside of loops that the input bounds.
+#[test]
+fn bounds_read_the_input_and_not_its_wrapper() {
+    let mut p = Pipeline::new("lengths");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let x = Var::new("x");
+    let length = i.at(&[x.expr()], 0).max(0).min(6);
+    let r = RDom::new([("r", Expr::from(0), length.clone())]);
+    let f = p.func(Func::sum("f", &[x], r.clone(), vec![r.var(0) * 10 + length.clone()]));
+    let r = RDom::new([("r", Expr::from(0), length)]);
+    let g = p.func(Func::sum("g", &[x], r.clone(), vec![r.var(0) * 10]));
+    p.output(&f);
+    p.output(&g);
+    let b = bindings(vec![("in", pattern(&[I32], &[7], 3))], vec![]);
+    for text in ["w: compute_at(f.update(0), r)", "w: compute_at(f.update(0), x)", "w: compute_root"] {
+        check(&p, &schedule(&format!("in: in_(f, as w) {text}")), &b, &[vec![7], vec![7]], 0.0);
+    }
+    assert_eq!(refused(&p, &schedule("in: in_(g, as w)")), "in: in_(g, as w): g does not call it");
+}
+
 /// Partial sums over strips of a run-time height, where each point has a number of terms of its own.
 #[test]
 fn ragged_sums_are_factored_by_parameters() {

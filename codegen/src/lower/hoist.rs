@@ -7,13 +7,15 @@
 //! Moved is only what the body of the loop evaluates unconditionally, and what can neither fail nor read: no load (it might be out of
 //! bounds where the loop does not run), nothing under an `If`. At worst a loop without iterations has cost some arithmetic. Index
 //! arithmetic stays: addresses are made where they are used, and conditions too, which [`super::partition`], the next pass, looks for.
-//! A broadcast is no work; what it broadcasts may be. Nothing moves out of a GPU's loops: its threads would evaluate it all the same.
+//! A broadcast is no work; what it broadcasts may be. Nothing moves out of a GPU's loops: its threads would evaluate it all the same;
+//! nor out of loops around those, in front of which there is no function of the host to compute it.
 
 use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::{map_children, own_exprs};
 use crate::ir::stmt::Stmt;
+use crate::lower::kernels::has_kernel;
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,7 +25,7 @@ pub(crate) fn hoist(s: &Stmt) -> Stmt {
         return map_children(s, &mut Expr::clone, &mut hoist);
     };
     let mut found = Invariants::new(var, body);
-    if !kind.is_gpu() {
+    if !kind.is_gpu() && !has_kernel(body) {
         found.collect(body);
     }
     let Invariants { names, order, .. } = found;

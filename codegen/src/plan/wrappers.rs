@@ -1,7 +1,8 @@
 //! Wrappers and clones: Funcs that a schedule puts between a Func or input and some of its consumers.
 //!
 //! Before: a validated pipeline. After: one Func more per `in_` or `clone_in`, which the named consumers call instead: with
-//! loops and storage of its own, such as a copy of a tile of an input. Precedes everything that looks at who calls whom.
+//! loops and storage of its own, such as a copy of a tile of an input. Bounds of reduction variables, which are read outside of
+//! the loops that they bound, still call inputs only. Precedes everything that looks at who calls whom.
 
 use crate::analysis::associative::redirect_all;
 use crate::error::Error;
@@ -81,24 +82,19 @@ fn insert(p: &mut Pipeline, id: &StageId, d: &Directive, consumers: &[Name], new
     Ok(())
 }
 
-/// A Func of another name with every expression mapped.
+/// A Func of another name with every expression mapped, but for the bounds of reduction variables.
 fn mapped(f: &Func, name: Name, map: &mut dyn FnMut(&Expr) -> Expr) -> Func {
     let mut g = Func { name, ..f.clone() };
     g.values.iter_mut().for_each(|e| *e = map(e));
     for u in &mut g.updates {
         u.args.iter_mut().chain(&mut u.values).chain(&mut u.rdom.predicate).for_each(|e| *e = map(e));
-        for r in &mut u.rdom.vars {
-            (r.min, r.extent) = (map(&r.min), map(&r.extent));
-        }
     }
     g
 }
 
+/// The expressions that [`mapped`] maps.
 fn exprs(f: &Func) -> impl Iterator<Item = &Expr> {
-    let updates = f.updates.iter().flat_map(|u| {
-        let bounds = u.rdom.vars.iter().flat_map(|r| [&r.min, &r.extent]);
-        u.args.iter().chain(&u.values).chain(&u.rdom.predicate).chain(bounds)
-    });
+    let updates = f.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
     f.values.iter().chain(updates)
 }
 

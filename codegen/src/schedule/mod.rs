@@ -189,7 +189,7 @@ pub enum Directive {
     Prefetch { name: Name, var: Name, ahead: u32 },
 
     /// A Func `wrapper` of the same values stands between this Func or input and these consumers (all others if none are
-    /// named). The dimensions of an input's wrapper are called `_0`, `_1`, ...
+    /// named). The dimensions of an input's wrapper are called `_0`, `_1`, ... Bounds of reduction variables still read the input.
     In { consumers: Vec<Name>, wrapper: Name },
     /// A Func `clone` of the same definitions takes the place of this one in these consumers (all others if none are named).
     CloneIn { consumers: Vec<Name>, clone: Name },
