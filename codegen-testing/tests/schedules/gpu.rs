@@ -341,6 +341,22 @@ fn a_warp_sums_in_shared_memory() {
     agree_on_gpu(&p, &schedule(text), &b, &[vec![40]]);
 }
 
+/// What a warp does once takes the place of an input: all lanes have read that before lane 0 stores.
+#[test]
+fn a_warp_overwrites_an_input() {
+    let mut p = Pipeline::new("overwriting");
+    let input = p.input(Input::new("in", &[ScalarType::I32], 1));
+    let [x] = sumsq_codegen::Var::all(["x"]);
+    let lanes = p.define("lanes", [x], x.expr() * 2);
+    let out = p.define("out", [x], input.at(&[x.expr()], 0) + 1);
+    p.output(&lanes);
+    p.output(&out);
+    let text = "lanes: split(x, xo, xi, 32, guard) gpu_blocks(xo) gpu_lanes(xi)\n\
+                out: in_place_of(in) split(x, xo, xi, 32, guard) gpu_blocks(xo) compute_with(lanes, xo)\n";
+    let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[40], 3))], vec![]);
+    agree_on_gpu(&p, &schedule(text), &b, &[vec![40], vec![40]]);
+}
+
 const WARPS: &str = "out: split(x, xo, xi, 32, predicate) split(y, yo, yi, 4, predicate) reorder(xi, yi, xo, yo) gpu_blocks(xo) \
                      gpu_blocks(yo) gpu_threads(yi) gpu_lanes(xi)\n";
 

@@ -149,7 +149,7 @@ impl Cut<'_> {
         fits_in_shared(s)?;
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
-        let body = running(&unshared(&warps(&words(s))?), &self.f.aliases);
+        let body = running(&unshared(&warps(&words(s), &self.f.aliases)?), &self.f.aliases);
         let threads = threads(&body);
         let body = offsets(&if self.f.relaxed { contract(&body) } else { body });
         let body = uniform(&self.with_parameters_in_memory(&body, &RefCell::default()), &self.f.aliases);

@@ -22,12 +22,12 @@ use rustc_hash::FxHashMap;
 /// The lane of a thread in its warp, an i32 that is bound in thread nests that run as warps.
 pub(crate) const WARP_LANE: &str = "warp.lane";
 
-/// See the module's description.
+/// See the module's description. `aliases`: pairs of buffers that may be the same memory.
 ///
 /// # Errors
 /// Storage for the lanes of which one reads another one's elements; vectors of other lengths among lanes.
-pub(crate) fn warps(s: &Stmt) -> Result<Stmt, Error> {
-    let mut pass = Warps { local: FxHashMap::default(), memo: Memo::default(), fault: None, names: 0 };
+pub(crate) fn warps(s: &Stmt, aliases: &[(Flat, Flat)]) -> Result<Stmt, Error> {
+    let mut pass = Warps { aliases, local: FxHashMap::default(), memo: Memo::default(), fault: None, names: 0 };
     let out = pass.outside(s);
     match pass.fault {
         None => Ok(out),
@@ -73,7 +73,8 @@ enum Local {
     Copy,
 }
 
-struct Warps {
+struct Warps<'a> {
+    aliases: &'a [(Flat, Flat)],
     /// Storage of the thread nest.
     local: FxHashMap<Flat, Local>,
     memo: Memo,
@@ -82,7 +83,7 @@ struct Warps {
     names: usize,
 }
 
-impl Warps {
+impl Warps<'_> {
     /// Outside of thread nests.
     fn outside(&mut self, s: &Stmt) -> Stmt {
         match s {
@@ -130,7 +131,7 @@ impl Warps {
                 let (index, value) = (self.index(buffer, index), self.expr(value));
                 let predicate = self.lanes_on(predicate.as_ref(), one);
                 let read = one
-                    && any(&value, |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if b == buffer));
+                    && any(&value, |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if self.same(b, buffer)));
                 let (name, value) = self.named(value, read);
                 let (buffer, non_temporal) = (buffer.clone(), *non_temporal);
                 let store = Stmt::Store {
@@ -157,6 +158,11 @@ impl Warps {
                 map_children(&own, &mut Expr::clone, &mut |s| self.inside(s))
             }
         }
+    }
+
+    /// May both be the same memory?
+    fn same(&self, a: &Flat, b: &Flat) -> bool {
+        a == b || self.aliases.iter().any(|(c, d)| (c, d) == (a, b) || (c, d) == (b, a))
     }
 
     /// Does one lane store for all?

@@ -22,7 +22,7 @@ pub(super) struct Device {
     pub coordinates: Option<Vec<Val>>,
     /// True in a nest whose iterations are warps.
     pub warps: bool,
-    /// Buffers that the kernel reads, and that it writes.
+    /// Buffers whose memory the kernel reads, and those whose memory it writes.
     pub read: FxHashSet<Flat>,
     pub written: FxHashSet<Flat>,
     /// False if nothing that follows a thread nest could notice that a thread is still in it.
@@ -56,6 +56,11 @@ impl Device {
                 });
             });
         });
+        for (a, b) in &kernel.function.aliases {
+            for of in [&mut read, &mut written].into_iter().filter(|of| of.contains(a) || of.contains(b)) {
+                of.extend([a.clone(), b.clone()]);
+            }
+        }
         count_steps(body, false, &mut nests);
         let special = |name: &str| ir.intrinsic(name, &[], &[]);
         Device {
