@@ -4,10 +4,14 @@
 //! However the operations of `e` are reordered, distributed or contracted, the result differs from the exact one by at most
 //! g M(e) with g = r / (1 - r), r being the sum of the roundings of all operations, each half the spacing at 1 (Higham
 //! 2002, section 3.4). Minima, maxima and choices by exact conditions keep such a bound; nothing is known of a minimum or maximum with NaN.
+//!
+//! Let P(e), the peak, be M(e) with every term at least 1, so that it is above every product of some of the terms of `e`. An order in which one
+//! of these overflows or underflows may differ by more: nothing is known beyond a peak, and below it there is an error of its share of the
+//! least float.
 
 use crate::random::program::{Case, MOST_POINTS};
 use crate::random::reads;
-use crate::reference::evaluate_over;
+use crate::reference::{Value, evaluate_over};
 use std::collections::HashMap;
 use sumsq_codegen::func::Update;
 use sumsq_codegen::{BinaryOp, Directive, Error, Expr, ExprKind, Func, Name, Pipeline, ScalarType, UnaryOp};
@@ -19,8 +23,8 @@ pub type Bounds = Vec<Vec<Vec<f64>>>;
 const GREAT: f64 = 1e30;
 /// Sums of roundings beyond it bound nothing.
 const MOST_ROUNDING: f64 = 0.1;
-/// An absolute error for what underflows on the way.
-const TINY: f64 = 1e-30;
+/// What underflows on the way, in f32.
+const TINY: f64 = 1e-36;
 
 /// The bounds of a case's outputs under its schedule: 0 for all but its free sums, unless the code is relaxed.
 pub fn bounds(case: &Case) -> Result<Bounds, Error> {
@@ -43,24 +47,35 @@ pub fn bounds(case: &Case) -> Result<Bounds, Error> {
     let mut made = evaluate_over(&p, &case.bindings, &domains)?.into_iter().skip(case.domains.len());
     let mut out = vec![];
     for (o, domain) in case.pipeline.outputs.iter().zip(&case.domains) {
+        let values = case.pipeline.funcs[&o.func].values.len();
         out.push(match roundings.get(&o.func).map(|r| (r, made.next())) {
             Some((r, Some(m))) => {
-                m.planes.iter().map(|v| v.iter().map(|v| bound(*r, v.as_f64())).collect()).collect()
+                let (magnitudes, peaks) = m.planes.split_at(values);
+                // A sum has no product.
+                let peaks = if peaks.is_empty() { magnitudes } else { peaks };
+                let plane = |(m, p): (&Vec<Value>, &Vec<Value>)| {
+                    m.iter().zip(p).map(|(m, p)| bound(*r, m.as_f64(), p.as_f64())).collect()
+                };
+                magnitudes.iter().zip(peaks).map(plane).collect()
             }
             _ => {
                 let points = domain.iter().map(|d| d.1).product();
                 let all = vec![if unknown { f64::INFINITY } else { 0.0 }; points];
-                vec![all; case.pipeline.funcs[&o.func].values.len()]
+                vec![all; values]
             }
         });
     }
     Ok(out)
 }
 
-/// Returns how far two values of that magnitude and rounding may be apart.
-fn bound(rounding: f64, magnitude: f64) -> f64 {
-    let known = magnitude < GREAT && rounding < MOST_ROUNDING;
-    if known { 2.0 * rounding / (1.0 - rounding) * magnitude + TINY } else { f64::INFINITY }
+/// Returns how far two values of that magnitude, peak and rounding may be apart.
+fn bound(rounding: f64, magnitude: f64, peak: f64) -> f64 {
+    let known = magnitude < GREAT && peak < GREAT && rounding < MOST_ROUNDING;
+    if known {
+        2.0 * rounding / (1.0 - rounding) * magnitude + TINY * peak.max(1.0)
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// Are all outputs of `p` exact or bounded, whatever the order?
@@ -88,7 +103,7 @@ fn unit(ty: ScalarType) -> Option<f64> {
 
 /// The magnitude of a Func that is not exact.
 struct Magnitude {
-    /// M of its values, in f64.
+    /// M of its values and then P of them, in f64; of a free sum M alone.
     func: Func,
     /// The sum of the roundings behind each of them, at most.
     rounding: f64,
@@ -101,7 +116,15 @@ struct Analysis(HashMap<Name, Magnitude>);
 /// Knowledge of an expression.
 struct Term {
     magnitude: Expr,
+    peak: Expr,
     rounding: f64,
+}
+
+impl Term {
+    /// A term of that magnitude.
+    fn exact(magnitude: Expr) -> Term {
+        Term { peak: magnitude.max(1.0), magnitude, rounding: 0.0 }
+    }
 }
 
 /// The Func whose magnitude is made, and what is known of the values it has so far.
@@ -164,27 +187,30 @@ impl Analysis {
         Some(Magnitude { func, rounding })
     }
 
-    /// The magnitudes of a tuple, and the greatest rounding.
+    /// The magnitudes of a tuple and then the peaks, and the greatest rounding.
     fn tuple(&self, values: &[Expr], own: &Own) -> Option<(Vec<Expr>, f64)> {
         let terms: Vec<Term> = values.iter().map(|v| self.term(v, own)).collect::<Option<_>>()?;
         let rounding = terms.iter().map(|t| t.rounding).fold(0.0, f64::max);
-        Some((terms.into_iter().map(|t| t.magnitude).collect(), rounding))
+        let (magnitudes, peaks): (Vec<Expr>, Vec<Expr>) = terms.into_iter().map(|t| (t.magnitude, t.peak)).unzip();
+        Some(([magnitudes, peaks].concat(), rounding))
     }
 
     fn term(&self, e: &Expr, own: &Own) -> Option<Term> {
         if !reads(e, &own.func.name) && self.is_exact(e, &own.func.name) {
-            return Some(Term { magnitude: e.cast(ScalarType::F64).abs(), rounding: 0.0 });
+            return Some(Term::exact(e.cast(ScalarType::F64).abs()));
         }
         let rounding = unit(e.ty().scalar)?;
         let of = |a: &Expr| self.term(a, own);
-        let with = |magnitude: Expr, terms: &[&Term], rounding: f64| {
+        // The same of magnitudes and of peaks.
+        let with = |of: &dyn Fn(&[&Expr]) -> Expr, terms: &[&Term], rounding: f64| {
+            let magnitudes: Vec<&Expr> = terms.iter().map(|t| &t.magnitude).collect();
+            let peaks: Vec<&Expr> = terms.iter().map(|t| &t.peak).collect();
             let all = terms.iter().map(|t| t.rounding).sum::<f64>();
-            Some(Term { magnitude, rounding: all + rounding })
+            Some(Term { magnitude: of(&magnitudes), peak: of(&peaks), rounding: all + rounding })
         };
         match e.kind() {
             ExprKind::Cast(a) => {
-                let a = of(a)?;
-                with(a.magnitude.clone(), &[&a], rounding)
+                with(&|x| x[0].clone(), &[&of(a)?], rounding)
             }
             ExprKind::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
             ExprKind::Binary(op, a, b) => {
@@ -192,44 +218,41 @@ impl Analysis {
                     // An exact divisor.
                     BinaryOp::Div if !reads(b, &own.func.name) && self.is_exact(b, &own.func.name) => (
                         of(a)?,
-                        Term {
-                            magnitude: Expr::constant(ScalarType::F64, 1.0) / b.cast(ScalarType::F64).abs(),
-                            rounding: 0.0,
-                        },
+                        Term::exact(Expr::constant(ScalarType::F64, 1.0) / b.cast(ScalarType::F64).abs()),
                     ),
                     _ => (of(a)?, of(b)?),
                 };
-                let (x, y) = (&a.magnitude, &b.magnitude);
+                let greatest = |x: &[&Expr]| {
+                    let any = Expr::constant(ScalarType::F64, f64::INFINITY);
+                    let nan = x[0].unary(UnaryOp::IsNan).or(x[1].unary(UnaryOp::IsNan));
+                    Expr::select(nan, any, x[0].max(x[1]))
+                };
                 match op {
-                    BinaryOp::Add | BinaryOp::Sub => with(x + y, &[&a, &b], rounding),
-                    BinaryOp::Mul => with(x * y, &[&a, &b], rounding),
-                    BinaryOp::Div if b.rounding == 0.0 => with(x * y, &[&a, &b], 2.0 * rounding),
-                    BinaryOp::Min | BinaryOp::Max => {
-                        let any = Expr::constant(ScalarType::F64, f64::INFINITY);
-                        let nan = x.unary(UnaryOp::IsNan).or(y.unary(UnaryOp::IsNan));
-                        with(Expr::select(nan, any, x.max(y)), &[&a, &b], 0.0)
-                    }
+                    BinaryOp::Add | BinaryOp::Sub => with(&|x| x[0] + x[1], &[&a, &b], rounding),
+                    BinaryOp::Mul => with(&|x| x[0] * x[1], &[&a, &b], rounding),
+                    BinaryOp::Div if b.rounding == 0.0 => with(&|x| x[0] * x[1], &[&a, &b], 2.0 * rounding),
+                    BinaryOp::Min | BinaryOp::Max => with(&greatest, &[&a, &b], 0.0),
                     _ => None,
                 }
             }
             ExprKind::Fma(a, b, c) => {
                 let (a, b, c) = (of(a)?, of(b)?, of(c)?);
-                with(&a.magnitude * &b.magnitude + &c.magnitude, &[&a, &b, &c], 2.0 * rounding)
+                with(&|x| x[0] * x[1] + x[2], &[&a, &b, &c], 2.0 * rounding)
             }
             ExprKind::Select(cond, a, b)
                 if !reads(cond, &own.func.name) && self.is_exact(cond, &own.func.name) =>
             {
                 let (a, b) = (of(a)?, of(b)?);
-                with(Expr::select(cond, &a.magnitude, &b.magnitude), &[&a, &b], 0.0)
+                with(&|x| Expr::select(cond, x[0], x[1]), &[&a, &b], 0.0)
             }
             ExprKind::Call { name, args, value } if args.iter().all(|a| self.is_exact(a, &own.func.name)) => {
-                let (into, rounding) = match self.0.get(name) {
-                    Some(m) => (m.func.name.clone(), m.rounding),
-                    None if *name == own.func.name => (own.name.clone(), own.rounding),
+                let (into, values, rounding) = match self.0.get(name) {
+                    Some(m) => (&m.func.name, m.func.values.len() / 2, m.rounding),
+                    None if *name == own.func.name => (&own.name, own.func.values.len(), own.rounding),
                     None => return None,
                 };
-                let magnitude = Expr::call(into, ScalarType::F64, args.clone(), *value);
-                Some(Term { magnitude, rounding })
+                let part = |k: usize| Expr::call(into.clone(), ScalarType::F64, args.clone(), k);
+                Some(Term { magnitude: part(*value), peak: part(values + value), rounding })
             }
             _ => None,
         }
