@@ -34,7 +34,7 @@ What the kernels of the example energies take of a multiprocessor of compute cap
 stack of a thread, bytes that it spills for want of registers, bytes of shared memory of a block. `ptxas` 12.9 says so of generated code. The last
 column has the PTX instructions of a launch, those of all threads, for each unknown number: counted by the interpreter that stands in for a GPU, in one step
 of the energy's case in `data/cases`; cases are small, so that blocks at the border count for much. The test `kernels` holds this page to
-both, and assembles the same energies for 7.5, 8.0 and 10.0. The sweeps of PCG, which are in float32, spill nothing on any of the four.
+both, and assembles the same energies for 7.5 and 10.0. The sweeps of PCG, which are in float32, spill nothing on any of the three.
 
 Kernels outside of PCG spill 16 to 48 bytes a thread where `ptxas` aims at more blocks for each multiprocessor than it has registers for. None of them
 does so where it is told that one block is enough (`.minnctapersm 1`): then they take 52 to 146 registers in place of 32 to 128, and `k_damping_0` of
@@ -101,7 +101,7 @@ fn kernels_assemble_and_take_what_the_page_says() {
     // Before any thread asks for a driver.
     let machine = preload().expect("the stand-in of the driver is there");
     let jobs: Vec<(usize, u32)> =
-        [75, 80, 90, 100].iter().flat_map(|&sm| (0..ENERGIES.len()).map(move |i| (i, sm))).collect();
+        [75, SHOWN, 100].iter().flat_map(|&sm| (0..ENERGIES.len()).map(move |i| (i, sm))).collect();
     let (queue, shown) = (Mutex::new(jobs.into_iter()), Mutex::new(vec![vec![]; ENERGIES.len()]));
     let spilling = Mutex::new(vec![]);
     let work = || {

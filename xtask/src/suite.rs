@@ -22,7 +22,7 @@ pub struct Tally {
 /// Test programs in two parts that run beside each other, since in many of them one test takes longer than all others. A program is in the one
 /// or the other by its first letter. Doc tests, which cargo runs by themselves, follow the second (cargo-nextest would leave them out).
 const LANES: [&[&[&str]]; 2] =
-    [&[&["--lib", "--bins", "--test", "[!l-z]*"]], &[&["--test", "[l-z]*"], &["--doc"]]];
+    [&[&["--lib", "--bins", "--test", "[!m-z]*"]], &[&["--test", "[m-z]*"], &["--doc"]]];
 
 /// Tests are built in release, as what users run.
 const TEST: [&str; 3] = ["test", "--release", "--workspace"];

@@ -4,6 +4,7 @@
 
 use crate::expr::{Expr, ExprKind, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
 
 /// Results by node. Holds the keys alive, so that an id is never reused.
 #[derive(Default)]
@@ -106,12 +107,37 @@ pub fn substitute(e: &Expr, by: &FxHashMap<Name, Expr>) -> Expr {
     Substitution::new(by).apply(e)
 }
 
+/// Nodes that a walk has come to. Most expressions are small: their nodes are compared, and not hashed.
+#[derive(Default)]
+struct Seen {
+    few: SmallVec<[usize; 16]>,
+    many: FxHashSet<usize>,
+}
+
+impl Seen {
+    /// False if the node is there already.
+    fn insert(&mut self, e: &Expr) -> bool {
+        let id = e.id();
+        if !self.many.is_empty() {
+            return self.many.insert(id);
+        }
+        if self.few.contains(&id) {
+            return false;
+        }
+        self.few.push(id);
+        if self.few.spilled() {
+            self.many.extend(self.few.drain(..));
+        }
+        true
+    }
+}
+
 /// Calls `f` on every distinct node under `e`, in no particular order; does not go below nodes where it returns false.
 pub fn visit<'a>(e: &'a Expr, f: &mut impl FnMut(&'a Expr) -> bool) {
-    let mut seen = FxHashSet::default();
-    let mut stack = vec![e];
+    let mut seen = Seen::default();
+    let mut stack: SmallVec<[&Expr; 16]> = smallvec![e];
     while let Some(e) = stack.pop() {
-        if seen.insert(e.id()) && f(e) {
+        if seen.insert(e) && f(e) {
             e.for_each_child(|c| stack.push(c));
         }
     }
@@ -119,11 +145,11 @@ pub fn visit<'a>(e: &'a Expr, f: &mut impl FnMut(&'a Expr) -> bool) {
 
 /// All distinct nodes below and including `roots`, in no particular order.
 pub fn nodes<'a>(roots: impl IntoIterator<Item = &'a Expr>) -> Vec<&'a Expr> {
-    let mut seen = FxHashSet::default();
+    let mut seen = Seen::default();
     let mut out = vec![];
     let mut stack: Vec<&Expr> = roots.into_iter().collect();
     while let Some(e) = stack.pop() {
-        if seen.insert(e.id()) {
+        if seen.insert(e) {
             out.push(e);
             e.for_each_child(|c| stack.push(c));
         }

@@ -24,7 +24,7 @@ use crate::gradient::seeds::domain;
 use crate::gradient::strips::parts;
 use crate::gradient::support::{Boxes, Stage, consumers_first, known, supports};
 use crate::gradient::terms::FEW_ITERATIONS;
-use crate::lower::{LowerOptions, lower};
+use crate::lower::check;
 use crate::plan::validate::{error, is_var, validate};
 use crate::schedule::{Directive, LoopLevel, Schedule, StageId, Tail};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -80,7 +80,7 @@ pub fn schedule(
 /// `s` without the directives that cannot be: each refusal takes those of its stage, loops first.
 fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
     loop {
-        let refused = match lower(p, &s, &LowerOptions::default()).map(|_| ()) {
+        let refused = match check(p, &s) {
             Ok(()) => return Ok(s),
             Err(e) => e,
         };

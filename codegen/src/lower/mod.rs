@@ -47,7 +47,7 @@ use crate::error::Error;
 use crate::expr::{Flat, Name, Param, Part};
 use crate::func::{Layout, Output, Pipeline};
 use crate::ir::args::Arg;
-use crate::ir::stmt::{LoweredFunction, Stmt};
+use crate::ir::stmt::{LoweredFunction, Required, Stmt};
 use crate::ir::verify::{Level, verify};
 use crate::limits::Limits;
 use crate::nests::{self, Built};
@@ -104,44 +104,17 @@ pub fn lower_timed(
     on_large_stack(|| lower_here(p, schedule, options))
 }
 
+/// Refuses what [`lower`] refuses.
+pub(crate) fn check(p: &Pipeline, schedule: &Schedule) -> Result<(), Error> {
+    on_large_stack(|| scheduled(p, schedule, &LowerOptions::default()).map(drop))
+}
+
 fn lower_here(
     p: &Pipeline,
     schedule: &Schedule,
     options: &LowerOptions,
 ) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
-    let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
-    let plan = plan(p, schedule)?;
-    log.dump("apply_schedule", &plan)?;
-    let Built { body, storage, required, regions, .. } = nests::build_nests(&plan)?;
-    log.after("build_nests", &body, Level::Multi)?;
-    log.write("regions.txt", &regions)?;
-    kernels::check_kernels(&body)?;
-    let aliases = aliases(&plan, &storage);
-    let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
-    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
-    let unaligned = unaligned(&plan, &storage);
-    let mut s = Lowering { body, log };
-    // Nothing is known at root; but passes that come to the same loops share the answers given there.
-    let facts = Facts::new();
-    // First, while every use stands beside the nest that computes what it uses.
-    s.pass("skip_stages", Level::Multi, |b| Ok(skip_stages::skip_stages(b, &outputs)))?;
-    // While conditions are on coordinates and loop variables; vectors would hide which loop a condition bounds.
-    s.pass("trim", Level::Multi, |b| Ok(trim::trim(b)))?;
-    // Regions and loops that are empty now go before they become buffers.
-    s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify_with(b, &facts)))?;
-    // On coordinates, which say what lies in one row, and before unrolling, whose copies then share sums.
-    s.pass("separable", Level::Multi, |b| Ok(separable::separable(b)))?;
-    // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
-    s.pass("flatten", Level::Flat, |b| Ok(flatten::flatten(b, &env)))?;
-    // Behind flattening, which reads strides; vectorising then knows them.
-    s.pass("known_params", Level::Flat, |b| Ok(known_params::known_params(b)))?;
-    // On scalars, once for all copies and lanes, and before anything looks for what sines and cosines share.
-    s.pass("expand_math", Level::Flat, |b| Ok(expand_math::expand_math(b)))?;
-    // Before vectorising: a vector loop may hold unrolled ones, and the copies become vectors of their own.
-    s.pass("unroll", Level::Flat, |b| unroll::unroll(b).map_err(|e| in_pipeline(p, e)))?;
-    s.pass("vectorize", Level::Vector, |b| {
-        vectorize::vectorize_with(b, &unaligned).map_err(|e| in_pipeline(p, e))
-    })?;
+    let Scheduled { plan, storage, required, aliases, facts, lowering: mut s } = scheduled(p, schedule, options)?;
     // Copies have constants for loop variables, lanes have ramps: conditions that hold for all of them become constants.
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify_with(b, &facts)))?;
     // Behind the simplification, which drops reads under conditions that never hold; before code is copied.
@@ -177,6 +150,58 @@ fn lower_here(
     let name = p.name.clone();
     let f = LoweredFunction { name, args, body, relaxed, aliases, records, required };
     Ok((f, log.passes))
+}
+
+/// A pipeline behind the passes that may refuse its schedule.
+struct Scheduled<'a> {
+    plan: Plan,
+    storage: Stored,
+    required: Required,
+    aliases: Vec<(Flat, Flat)>,
+    facts: Facts,
+    lowering: Lowering<'a>,
+}
+
+/// The passes that may refuse a schedule.
+fn scheduled<'a>(
+    p: &Pipeline,
+    schedule: &Schedule,
+    options: &'a LowerOptions,
+) -> Result<Scheduled<'a>, Error> {
+    let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
+    let plan = plan(p, schedule)?;
+    log.dump("apply_schedule", &plan)?;
+    let Built { body, storage, required, regions, .. } = nests::build_nests(&plan)?;
+    log.after("build_nests", &body, Level::Multi)?;
+    log.write("regions.txt", &regions)?;
+    kernels::check_kernels(&body)?;
+    let aliases = aliases(&plan, &storage);
+    let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
+    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
+    let unaligned = unaligned(&plan, &storage);
+    let mut s = Lowering { body, log };
+    // Nothing is known at root; but passes that come to the same loops share the answers given there.
+    let facts = Facts::new();
+    // First, while every use stands beside the nest that computes what it uses.
+    s.pass("skip_stages", Level::Multi, |b| Ok(skip_stages::skip_stages(b, &outputs)))?;
+    // While conditions are on coordinates and loop variables; vectors would hide which loop a condition bounds.
+    s.pass("trim", Level::Multi, |b| Ok(trim::trim(b)))?;
+    // Regions and loops that are empty now go before they become buffers.
+    s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify_with(b, &facts)))?;
+    // On coordinates, which say what lies in one row, and before unrolling, whose copies then share sums.
+    s.pass("separable", Level::Multi, |b| Ok(separable::separable(b)))?;
+    // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
+    s.pass("flatten", Level::Flat, |b| Ok(flatten::flatten(b, &env)))?;
+    // Behind flattening, which reads strides; vectorising then knows them.
+    s.pass("known_params", Level::Flat, |b| Ok(known_params::known_params(b)))?;
+    // On scalars, once for all copies and lanes, and before anything looks for what sines and cosines share.
+    s.pass("expand_math", Level::Flat, |b| Ok(expand_math::expand_math(b)))?;
+    // Before vectorising: a vector loop may hold unrolled ones, and the copies become vectors of their own.
+    s.pass("unroll", Level::Flat, |b| unroll::unroll(b).map_err(|e| in_pipeline(p, e)))?;
+    s.pass("vectorize", Level::Vector, |b| {
+        vectorize::vectorize_with(b, &unaligned).map_err(|e| in_pipeline(p, e))
+    })?;
+    Ok(Scheduled { plan, storage, required, aliases, facts, lowering: s })
 }
 
 /// An error of a pass that does not know the pipeline's name.

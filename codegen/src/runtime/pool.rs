@@ -28,6 +28,10 @@ pub type BodyFn = unsafe extern "C" fn(*const c_void, *const c_void, i32);
 /// slept again after shorter waits, they would go on taking turns on that core, until its load balancer parts them some ten milliseconds later.
 const SPIN: Duration = Duration::from_micros(200);
 
+/// Address space that is free before a thread is started: its stack, and what it maps before it runs, without which it would abort the process.
+/// Threads that were started before it may not have mapped that yet.
+const ROOM: usize = 64 << 20;
+
 /// A thread takes this part of what is left of a range at a time: what the others may have to wait for at the end is short, and long loops
 /// are taken in few pieces.
 const PIECE: u32 = 4;
@@ -106,7 +110,8 @@ impl Pool {
         let start = |k: usize| {
             let shared = shared.clone();
             let name = format!("sumsq-{k}");
-            std::thread::Builder::new().name(name).spawn(move || shared.work(k)).ok()
+            let builder = std::thread::Builder::new().name(name);
+            memmap2::MmapMut::map_anon(ROOM).and_then(|_| builder.spawn(move || shared.work(k))).ok()
         };
         // If the system refuses a thread, the pool has fewer: results do not depend on it.
         let workers = (1..threads).map_while(start).collect();

@@ -2,9 +2,9 @@
 
 use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::poly::{Poly, is_index};
-use crate::expr::walk::visit;
+use crate::expr::walk::{uses_var, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{RefCell, RefMut};
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
@@ -26,6 +26,8 @@ pub struct Facts {
     params: FxHashMap<Param, Range>,
     /// Each is <= 0.
     inequalities: Vec<Poly>,
+    /// Variables that bounds or inequalities mention, or did.
+    mentioned: Rc<FxHashSet<Name>>,
     declared: usize,
     /// The scope in the workspace that has the answers.
     scope: usize,
@@ -111,6 +113,7 @@ impl Facts {
     pub fn interval(&mut self, name: impl Into<Name>, lo: Option<Expr>, hi: Option<Expr>) {
         let name = name.into();
         self.forget(&name);
+        lo.iter().chain(&hi).for_each(|e| self.mention(e));
         self.declared += 1;
         self.learnt(Learnt::Interval(name.clone(), lo.clone(), hi.clone()));
         self.variables.insert(name, Range { lo, hi, depth: self.declared });
@@ -119,6 +122,7 @@ impl Facts {
     /// `lo <= param <= hi`, from here on.
     pub fn param_interval(&mut self, param: impl Into<Param>, lo: Option<Expr>, hi: Option<Expr>) {
         let param = param.into();
+        lo.iter().chain(&hi).for_each(|e| self.mention(e));
         self.declared += 1;
         self.learnt(Learnt::Param(param.clone(), lo.clone(), hi.clone()));
         self.params.insert(param, Range { lo, hi, depth: self.declared });
@@ -220,32 +224,43 @@ impl Facts {
             Some((known, _)) => *known = f.clone(),
             None => self.inequalities.push(f.clone()),
         }
+        f.terms.iter().flat_map(|(m, _)| m.iter()).for_each(|atom| self.mention(atom));
         self.learnt(Learnt::AtMostZero(f));
+    }
+
+    /// Keeps the variables of `e` in mind.
+    fn mention(&mut self, e: &Expr) {
+        visit(e, &mut |n| {
+            if let ExprKind::Var(v) = n.kind()
+                && !self.mentioned.contains(v)
+            {
+                Rc::make_mut(&mut self.mentioned).insert(v.clone());
+            }
+            true
+        });
     }
 
     /// A name is bound anew: what mentions the old one is void, answers too.
     fn forget(&mut self, name: &Name) {
         let known = self.variables.remove(name).is_some();
-        if !known && self.inequalities.is_empty() {
-            return;
+        let mentioned = self.mentioned.contains(name);
+        if mentioned {
+            self.void(name);
         }
-        let mentions = |e: &Expr| {
-            let mut found = false;
-            visit(e, &mut |n| {
-                found |= matches!(n.kind(), ExprKind::Var(v) if v == name);
-                !found
-            });
-            found
-        };
+        if known || mentioned {
+            self.learnt(Learnt::Forgotten(name.clone()));
+        }
+    }
+
+    /// Drops what mentions a variable.
+    fn void(&mut self, name: &Name) {
+        let mentions = |e: &Expr| uses_var(e, name);
         for r in self.variables.values_mut().chain(self.params.values_mut()) {
             r.lo = r.lo.take().filter(|e| !mentions(e));
             r.hi = r.hi.take().filter(|e| !mentions(e));
         }
-        let before = self.inequalities.len();
         self.inequalities.retain(|f| !f.terms.iter().any(|(m, _)| m.iter().any(mentions)));
-        if known || self.inequalities.len() < before {
-            self.learnt(Learnt::Forgotten(name.clone()));
-        }
+        Rc::make_mut(&mut self.mentioned).remove(name);
     }
 
     fn learnt(&mut self, what: Learnt) {
