@@ -23,7 +23,7 @@ pub type Bounds = Vec<Vec<Vec<f64>>>;
 const GREAT: f64 = 1e30;
 /// Sums of roundings beyond it bound nothing.
 const MOST_ROUNDING: f64 = 0.1;
-/// What underflows on the way, in f32.
+/// The size of what underflows on the way, in f32.
 const TINY: f64 = 1e-36;
 
 /// The bounds of a case's outputs under its schedule: 0 for all but its free sums, unless the code is relaxed.
@@ -71,11 +71,7 @@ pub fn bounds(case: &Case) -> Result<Bounds, Error> {
 /// Returns how far two values of that magnitude, peak and rounding may be apart.
 fn bound(rounding: f64, magnitude: f64, peak: f64) -> f64 {
     let known = magnitude < GREAT && peak < GREAT && rounding < MOST_ROUNDING;
-    if known {
-        2.0 * rounding / (1.0 - rounding) * magnitude + TINY * peak.max(1.0)
-    } else {
-        f64::INFINITY
-    }
+    if known { 2.0 * rounding / (1.0 - rounding) * magnitude + TINY * peak.max(1.0) } else { f64::INFINITY }
 }
 
 /// Are all outputs of `p` exact or bounded, whatever the order?
@@ -191,7 +187,8 @@ impl Analysis {
     fn tuple(&self, values: &[Expr], own: &Own) -> Option<(Vec<Expr>, f64)> {
         let terms: Vec<Term> = values.iter().map(|v| self.term(v, own)).collect::<Option<_>>()?;
         let rounding = terms.iter().map(|t| t.rounding).fold(0.0, f64::max);
-        let (magnitudes, peaks): (Vec<Expr>, Vec<Expr>) = terms.into_iter().map(|t| (t.magnitude, t.peak)).unzip();
+        let (magnitudes, peaks): (Vec<Expr>, Vec<Expr>) =
+            terms.into_iter().map(|t| (t.magnitude, t.peak)).unzip();
         Some(([magnitudes, peaks].concat(), rounding))
     }
 
@@ -209,9 +206,7 @@ impl Analysis {
             Some(Term { magnitude: of(&magnitudes), peak: of(&peaks), rounding: all + rounding })
         };
         match e.kind() {
-            ExprKind::Cast(a) => {
-                with(&|x| x[0].clone(), &[&of(a)?], rounding)
-            }
+            ExprKind::Cast(a) => with(&|x| x[0].clone(), &[&of(a)?], rounding),
             ExprKind::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
             ExprKind::Binary(op, a, b) => {
                 let (a, b) = match op {

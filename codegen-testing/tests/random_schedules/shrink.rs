@@ -79,7 +79,9 @@ fn candidates(case: &Case) -> Vec<Case> {
     }
     // An output in the place of an input has its size.
     let output = |i: usize| &case.pipeline.outputs[i].func;
-    for (i, domain) in case.domains.iter().enumerate().filter(|(i, _)| !case.in_place.contains_key(output(*i))) {
+    for (i, domain) in
+        case.domains.iter().enumerate().filter(|(i, _)| !case.in_place.contains_key(output(*i)))
+    {
         for (d, &(min, extent)) in domain.iter().enumerate() {
             if min != 0 {
                 with(&|c| c.domains[i][d].0 = 0);

@@ -341,7 +341,7 @@ fn a_warp_sums_in_shared_memory() {
     agree_on_gpu(&p, &schedule(text), &b, &[vec![40]]);
 }
 
-/// What a warp does once takes the place of an input: all lanes have read that before lane 0 stores.
+/// One lane stores for all of a warp, in the place of an input: all lanes have read that before.
 #[test]
 fn a_warp_overwrites_an_input() {
     let mut p = Pipeline::new("overwriting");

@@ -114,7 +114,8 @@ fn lower_here(
     schedule: &Schedule,
     options: &LowerOptions,
 ) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
-    let Scheduled { plan, storage, required, aliases, facts, lowering: mut s } = scheduled(p, schedule, options)?;
+    let Scheduled { plan, storage, required, aliases, facts, lowering: mut s } =
+        scheduled(p, schedule, options)?;
     // Copies have constants for loop variables, lanes have ramps: conditions that hold for all of them become constants.
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify_with(b, &facts)))?;
     // Behind the simplification, which drops reads under conditions that never hold; before code is copied.

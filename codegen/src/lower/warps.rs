@@ -27,7 +27,8 @@ pub(crate) const WARP_LANE: &str = "warp.lane";
 /// # Errors
 /// Storage for the lanes of which one reads another one's elements; vectors of other lengths among lanes.
 pub(crate) fn warps(s: &Stmt, aliases: &[(Flat, Flat)]) -> Result<Stmt, Error> {
-    let mut pass = Warps { aliases, local: FxHashMap::default(), memo: Memo::default(), fault: None, names: 0 };
+    let mut pass =
+        Warps { aliases, local: FxHashMap::default(), memo: Memo::default(), fault: None, names: 0 };
     let out = pass.outside(s);
     match pass.fault {
         None => Ok(out),
@@ -131,7 +132,10 @@ impl Warps<'_> {
                 let (index, value) = (self.index(buffer, index), self.expr(value));
                 let predicate = self.lanes_on(predicate.as_ref(), one);
                 let read = one
-                    && any(&value, |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if self.same(b, buffer)));
+                    && any(
+                        &value,
+                        |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if self.same(b, buffer)),
+                    );
                 let (name, value) = self.named(value, read);
                 let (buffer, non_temporal) = (buffer.clone(), *non_temporal);
                 let store = Stmt::Store {
