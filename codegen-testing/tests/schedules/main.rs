@@ -12,6 +12,7 @@ mod joint_loops;
 mod lanes;
 mod loops;
 mod names;
+mod parts;
 mod periods;
 mod prefetch;
 mod reductions;

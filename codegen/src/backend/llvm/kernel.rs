@@ -69,6 +69,7 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
         assertions: vec![],
         bodies: 0,
         device: Some(device),
+        in_parts: false,
     };
     for (i, a) in f.args.iter().enumerate() {
         let value = ir.param(fun, i as u32);

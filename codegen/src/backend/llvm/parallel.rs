@@ -1,16 +1,18 @@
-//! Parallel loops: the body becomes a function of its own, which the worker pool calls.
+//! Parts of a function as functions of their own: bodies of parallel loops, which the worker pool calls, and loop nests of what is too
+//! large to be compiled as one ([`is_large`]).
 //!
-//! `void body(const Context*, const Closure*, i32 i)`; the closure is a struct, in the frame of the surrounding function,
+//! `void body(const Context*, const Closure*, i32 i)`, `i` being 0 for a nest; the closure is a struct, in the frame of the surrounding function,
 //! of every symbol bound there that the body mentions: lets, parameters, buffer pointers, loop variables. The body
 //! loads them first, so that no store can come between.
 
-use super::ir::{Fun, Ty};
+use super::ir::{Fun, Ty, Val};
 use super::scope::{Scopes, Symbol};
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::abi::PARALLEL_FOR;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::Stmt;
+use crate::lower::kernels::has_kernel;
 use crate::schedule::{ForKind, Memory};
 use crate::types::Type;
 use indexmap::IndexMap;
@@ -29,6 +31,33 @@ impl<'f> StmtEmitter<'f> {
         let first = self.exprs.emit(min)?;
         let n = self.exprs.emit(extent)?;
         let (first, n) = (self.as_i32(first, min.ty()), self.as_i32(n, extent.ty()));
+        let (function, closure) = self.outlined(Some(var), body)?;
+        self.exprs.scopes.stored(self.stores_in(body));
+        let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
+        let params = [ptr, ptr, ptr, i32_ty, i32_ty];
+        let run = ir.add_function(PARALLEL_FOR, ir.fn_ty(ir.void_ty(), &params));
+        ir.call(run, &[self.frame.context, function.val, closure, first, n]);
+        if may_fail(body) {
+            self.leave_if_failed();
+        }
+        Ok(())
+    }
+
+    /// A loop nest, called where it stands.
+    pub(super) fn apart(&mut self, nest: &'f Stmt) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        let (function, closure) = self.outlined(None, nest)?;
+        self.exprs.scopes.stored(self.stores_in(nest));
+        ir.call(function, &[self.frame.context, closure, ir.int(Type::I32, 0)]);
+        if may_fail(nest) {
+            self.leave_if_failed();
+        }
+        Ok(())
+    }
+
+    /// Emits `body` as a function, and a closure of what it mentions.
+    fn outlined(&mut self, var: Option<&'f Name>, body: &'f Stmt) -> Result<(Fun, Val), String> {
+        let ir = self.exprs.ir;
         let (mut captured, mut readable) = (vec![], vec![]);
         for (symbol, bytes) in symbols_in(body) {
             if let Some(v) = self.exprs.scopes.value(&symbol) {
@@ -44,22 +73,13 @@ impl<'f> StmtEmitter<'f> {
             ir.store(*v, ir.field_ptr(closure_ty, closure, i as u32), 1);
         }
         let symbols = captured.into_iter().map(|c| c.0);
-        let function = self.outline(var, body, symbols, &fields, closure_ty)?;
-        self.exprs.scopes.stored(self.stores_in(body));
-        let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
-        let params = [ptr, ptr, ptr, i32_ty, i32_ty];
-        let run = ir.add_function(PARALLEL_FOR, ir.fn_ty(ir.void_ty(), &params));
-        ir.call(run, &[self.frame.context, function.val, closure, first, n]);
-        if may_fail(body) {
-            self.leave_if_failed();
-        }
-        Ok(())
+        Ok((self.outline(var, body, symbols, &fields, closure_ty)?, closure))
     }
 
     /// Emits `body` as a function that takes its symbols from a closure, and returns to the current position.
     fn outline(
         &mut self,
-        var: &'f Name,
+        var: Option<&'f Name>,
         body: &'f Stmt,
         symbols: impl Iterator<Item = Symbol>,
         fields: &[Field],
@@ -68,7 +88,7 @@ impl<'f> StmtEmitter<'f> {
         let ir = self.exprs.ir;
         let here = ir.current_block();
         let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
-        let name = format!("body.{}.{var}", self.bodies);
+        let name = format!("body.{}.{}", self.bodies, var.map_or("nest", |v| v));
         self.bodies += 1;
         let fun = ir.add_function(&name, ir.fn_ty(ir.void_ty(), &[ptr, ptr, i32_ty]));
         ir.make_internal(fun);
@@ -84,9 +104,10 @@ impl<'f> StmtEmitter<'f> {
             }
             self.exprs.scopes.bind(symbol, v);
         }
-        let i = ir.param(fun, 2);
-        self.exprs.scopes.bind(Symbol::Var(var.clone()), i);
-        self.profile_worker();
+        if let Some(var) = var {
+            self.exprs.scopes.bind(Symbol::Var(var.clone()), ir.param(fun, 2));
+            self.profile_worker();
+        }
         let done = self.stmt(body);
         self.frame_exit();
         self.frame = outer;
@@ -94,6 +115,27 @@ impl<'f> StmtEmitter<'f> {
         ir.at_end(here);
         done.map(|()| fun)
     }
+}
+
+/// Statements of a function that is compiled as one. What register allocation and sinking cost grows faster than a function does.
+const MOST_STATEMENTS: usize = 400;
+/// Statements of a nest that stays where it is.
+const FEW_STATEMENTS: usize = 2;
+
+/// Is a function of this body too large to be compiled as one?
+pub(super) fn is_large(body: &Stmt) -> bool {
+    statements(body) > MOST_STATEMENTS
+}
+
+/// Is this outermost loop of a large function one of its own?
+pub(super) fn is_part(nest: &Stmt) -> bool {
+    statements(nest) > FEW_STATEMENTS && !has_kernel(nest)
+}
+
+fn statements(s: &Stmt) -> usize {
+    let mut n = 0;
+    visit_stmts(s, &mut |_| n += 1);
+    n
 }
 
 /// True if running `s` can fail: an assertion or a heap allocation somewhere in it.

@@ -7,6 +7,7 @@ use super::device::Device;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::StoreFlags;
+use super::parallel::{is_large, is_part};
 use super::profile::Profile;
 use super::runs::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
@@ -49,6 +50,7 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
         assertions: vec![],
         bodies: 0,
         device: None,
+        in_parts: is_large(&f.body),
     };
     emitter.bind_arguments(f);
     emitter.stmt(&f.body)?;
@@ -134,6 +136,8 @@ pub(super) struct StmtEmitter<'f> {
     pub bodies: usize,
     /// The kernel being filled, if it is one.
     pub device: Option<Device>,
+    /// Are outermost loops functions of their own?
+    pub in_parts: bool,
 }
 
 impl<'f> StmtEmitter<'f> {
@@ -191,6 +195,7 @@ impl<'f> StmtEmitter<'f> {
                 ForKind::Parallel => self.parallel(var, min, extent, body),
                 // A CPU runs the blocks of a GPU on its pool, and the threads of a block one after the other.
                 ForKind::GpuBlock if !self.frame.is_body => self.parallel(var, min, extent, body),
+                ForKind::Serial if self.in_parts && !self.frame.is_body && is_part(s) => self.apart(s),
                 ForKind::Serial | ForKind::GpuBlock | ForKind::GpuThread => {
                     self.serial(var, min, extent, body)
                 }
