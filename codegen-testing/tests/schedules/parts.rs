@@ -46,7 +46,8 @@ fn nests_are_functions() {
     // No machine has that much memory.
     let compiled = Compiled::new(&p, &s, &Target::host()).unwrap();
     let [input, out] = [(); 2].map(|()| Buffer::new(BufferSpec::new(I32, &[9, 7])).unwrap());
-    let run = |n: i32| compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[("n", Scalar::I32(n))]);
+    let run =
+        |n: i32| compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[("n", Scalar::I32(n))]);
     let said = run(1 << 24).unwrap_err().to_string();
     assert!(said.contains("out of memory: cannot allocate"), "{said}");
     run(2).unwrap();

@@ -33,6 +33,7 @@ mod memory;
 pub(in crate::backend) mod message;
 mod optimize;
 mod parallel;
+mod parts;
 mod profile;
 mod record;
 mod runs;

@@ -1,5 +1,5 @@
 //! Parts of a function as functions of their own: bodies of parallel loops, which the worker pool calls, and loop nests of what is too
-//! large to be compiled as one ([`is_large`]).
+//! large to be compiled as one ([`super::parts`]).
 //!
 //! `void body(const Context*, const Closure*, i32 i)`, `i` being 0 for a nest; the closure is a struct, in the frame of the surrounding function,
 //! of every symbol bound there that the body mentions: lets, parameters, buffer pointers, loop variables. The body
@@ -12,7 +12,6 @@ use crate::backend::abi::PARALLEL_FOR;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::Stmt;
-use crate::lower::kernels::has_kernel;
 use crate::schedule::{ForKind, Memory};
 use crate::types::Type;
 use indexmap::IndexMap;
@@ -115,27 +114,6 @@ impl<'f> StmtEmitter<'f> {
         ir.at_end(here);
         done.map(|()| fun)
     }
-}
-
-/// Statements of a function that is compiled as one. What register allocation and sinking cost grows faster than a function does.
-const MOST_STATEMENTS: usize = 400;
-/// Statements of a nest that stays where it is.
-const FEW_STATEMENTS: usize = 2;
-
-/// Is a function of this body too large to be compiled as one?
-pub(super) fn is_large(body: &Stmt) -> bool {
-    statements(body) > MOST_STATEMENTS
-}
-
-/// Is this outermost loop of a large function one of its own?
-pub(super) fn is_part(nest: &Stmt) -> bool {
-    statements(nest) > FEW_STATEMENTS && !has_kernel(nest)
-}
-
-fn statements(s: &Stmt) -> usize {
-    let mut n = 0;
-    visit_stmts(s, &mut |_| n += 1);
-    n
 }
 
 /// True if running `s` can fail: an assertion or a heap allocation somewhere in it.

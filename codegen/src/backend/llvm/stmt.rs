@@ -7,7 +7,7 @@ use super::device::Device;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::StoreFlags;
-use super::parallel::{is_large, is_part};
+use super::parts::{is_large, is_part};
 use super::profile::Profile;
 use super::runs::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
