@@ -193,7 +193,7 @@ fn what_is_damaged_or_foreign_is_derived_again() {
     let (folder, energy, options) = (Folder::new(), energy("0.5"), CompileOptions::default());
     let computed = solved(&folder.start(&energy, &options));
     let files = folder.files();
-    assert!(files.len() >= 10);
+    assert!(files.len() > 8);
     let whole: Vec<Vec<u8>> = files.iter().map(|f| fs::read(f).unwrap()).collect();
     let again = |what: &str, path: &Path| {
         let solver = folder.start(&energy, &options);
@@ -202,43 +202,28 @@ fn what_is_damaged_or_foreign_is_derived_again() {
         assert!(folder.start(&energy, &options).is_kept(), "{what}: {}", path.display());
         solver
     };
-    // One damage for each file, each damage for several.
     for (n, path) in files.iter().enumerate() {
-        let (was, other) = (&whole[n], &whole[(n + 1) % whole.len()]);
-        let damage = match n % 5 {
-            0 => {
-                let mut changed = was.clone();
-                changed[was.len() / 3] ^= 4;
-                fs::write(path, &changed).unwrap();
-                "changed"
-            }
-            1 => {
-                fs::remove_file(path).unwrap();
-                "gone"
-            }
-            2 => {
-                fs::write(path, &was[..was.len() / 2]).unwrap();
-                "cut"
-            }
-            3 => {
-                fs::write(path, other).unwrap();
-                "foreign"
-            }
-            _ => {
-                // Sealed, but not what belongs there.
-                let digits = path.file_name().unwrap().to_str().unwrap();
-                let key: Vec<u8> =
-                    (0..32).map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap()).collect();
-                let key: Key = serde_json::from_value(serde_json::json!(key)).unwrap();
-                folder.cache().put(&key, b"{}");
-                "sealed"
-            }
-        };
-        let solver = again(damage, path);
+        fs::remove_file(path).unwrap();
+        again("gone", path);
+        fs::write(path, &whole[n][..whole[n].len() / 2]).unwrap();
+        again("cut", path);
+        fs::write(path, &whole[(n + 1) % whole.len()]).unwrap();
+        again("foreign", path);
+        let mut changed = whole[n].clone();
+        changed[whole[n].len() / 3] ^= 4;
+        fs::write(path, &changed).unwrap();
+        let solver = again("changed", path);
+        assert_eq!(fs::read(path).unwrap(), whole[n]);
         if n == 0 {
-            assert_eq!(fs::read(path).unwrap(), *was);
             assert_eq!(solved(&solver), computed);
         }
+        // Sealed, but not what belongs there.
+        let digits = path.file_name().unwrap().to_str().unwrap();
+        let key: Vec<u8> =
+            (0..32).map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap()).collect();
+        let key: Key = serde_json::from_value(serde_json::json!(key)).unwrap();
+        folder.cache().put(&key, b"{}");
+        again("sealed", path);
     }
 }
 
