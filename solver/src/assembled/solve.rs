@@ -5,6 +5,7 @@ use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads};
 use crate::outer::host::Host;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
 use crate::problem::aggregates;
+use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
 use crate::problem::grids::served;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
@@ -149,6 +150,10 @@ struct OnThreads<'s, 'a> {
 }
 
 impl Steps for OnThreads<'_, '_> {
+    fn watch(&self) -> &Watch {
+        self.host.watch()
+    }
+
     fn energy_at_start(&mut self) -> Energies {
         self.threads.run(|| self.host.energy_at_start())
     }

@@ -183,6 +183,10 @@ impl<'a, M: Model> Host<'a, M> {
 }
 
 impl<M: Model> Steps for Host<'_, M> {
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     fn energy_at_start(&mut self) -> Energies {
         let energies = self.model.energies(&self.x);
         self.forcing.at_x(energies.total);

@@ -564,6 +564,10 @@ impl OnPlan<'_> {
 }
 
 impl Steps for OnPlan<'_> {
+    fn watch(&self) -> &Watch {
+        &self.run.watch
+    }
+
     fn energy_at_start(&mut self) -> Energies {
         self.run.tried = false;
         let energies = self.energies(Phase::Cost);

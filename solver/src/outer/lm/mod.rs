@@ -68,6 +68,8 @@ pub struct Used {
 /// `accept`, `reject`. After a reject the next `solve_linear` reuses the linearisation: only the radius has changed. Where a device does
 /// the work, `expect_step` before `linearise` lets the host wait once for both and for the trial.
 pub trait Steps {
+    /// What ends a linear solve early. The outer loop asks the same one: two that start one after the other would disagree for a moment.
+    fn watch(&self) -> &Watch;
     /// E at the initial x.
     fn energy_at_start(&mut self) -> Energies;
     /// Says that the next `linearise` is followed by a step with its radius, unless g ends the solve: this step may begin at once.
@@ -167,11 +169,19 @@ enum Verdict {
     Noise,
 }
 
+/// The reason why there is no step, although the solve has not ended.
+fn interruption(watch: &Watch) -> Termination {
+    match (watch.is_cancelled(), watch.is_over()) {
+        (true, _) => Termination::Interrupted,
+        (false, true) => Termination::MaxSeconds,
+        (false, false) => Termination::Failed,
+    }
+}
+
 /// A minimisation between two steps. The same [`Steps`] must be given to every method.
 pub struct Minimiser {
     options: SolveOptions,
     precision: Precision,
-    watch: Watch,
     energy_initial: f64,
     /// At x.
     energies: Energies,
@@ -214,7 +224,6 @@ impl Minimiser {
         precision: Precision,
         free: usize,
     ) -> Result<Minimiser, InitialNotFinite> {
-        let watch = Watch::new(options.cancel.clone(), options.max_time);
         let energies = steps.energy_at_start();
         if !energies.total.is_finite() {
             return Err(InitialNotFinite { energy: energies.total });
@@ -224,7 +233,6 @@ impl Minimiser {
             limit: options.iterations(),
             options,
             precision,
-            watch,
             energy_initial: energies.total,
             energies,
             gradient: Linearisation { gradient_max_norm: 0.0, gradient_scaled: 0.0 },
@@ -285,7 +293,7 @@ impl Minimiser {
     /// Takes one step, unless the solve has ended or a limit ends it first. Returns why it ended, once it has.
     pub fn step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         if self.ended.is_none() {
-            let mut end = self.limit_reached();
+            let mut end = self.limit_reached(steps.watch());
             if end == Some(Termination::MaxIterations) && self.begin_again(steps) {
                 end = None;
             }
@@ -335,20 +343,11 @@ impl Minimiser {
         &self.energies
     }
 
-    fn limit_reached(&self) -> Option<Termination> {
+    fn limit_reached(&self, watch: &Watch) -> Option<Termination> {
         if self.iterations.len() >= self.limit {
             return Some(Termination::MaxIterations);
         }
-        self.watch.is_over().then(|| self.interruption())
-    }
-
-    /// The reason why there is no step, although the solve has not ended.
-    fn interruption(&self) -> Termination {
-        match (self.watch.is_cancelled(), self.watch.is_over()) {
-            (true, _) => Termination::Interrupted,
-            (false, true) => Termination::MaxSeconds,
-            (false, false) => Termination::Failed,
-        }
+        watch.is_over().then(|| interruption(watch))
     }
 
     /// Ends the solve, where x stands: the engine failed.
@@ -370,7 +369,7 @@ impl Minimiser {
         let started = Instant::now();
         let linear = steps.solve_linear(self.radius());
         if linear.stop == LinearStop::Interrupted {
-            return Some(self.interruption());
+            return Some(interruption(steps.watch()));
         }
         let used = steps.used();
         // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
@@ -388,7 +387,7 @@ impl Minimiser {
                 self.energies = steps.accept().unwrap_or(trial);
                 self.trust.grow(gain_ratio);
                 self.longest_step = self.longest_step.max(linear.step_norm);
-                let last = self.iterations.len() + 1 >= self.limit || self.watch.is_over();
+                let last = self.iterations.len() + 1 >= self.limit || steps.watch().is_over();
                 if self.runs && !last && self.end_behind(&linear, before, trial_total).is_none() {
                     steps.expect_step();
                 }

@@ -38,6 +38,7 @@ fn proposes(predicted: f64, trial: f64) -> Scripted {
 
 /// Plays proposals; the last one is repeated for ever.
 struct Script {
+    watch: Watch,
     start: f64,
     gradient: f64,
     x_norm: f64,
@@ -53,7 +54,18 @@ impl Script {
     fn new(start: f64, proposals: &[Scripted]) -> Script {
         let proposals = proposals.to_vec();
         let (gradient, x_norm, next, accepted, rejected, linearised) = (1.0, 1.0, 0, 0, 0, 0);
-        Script { start, gradient, x_norm, proposals, next, accepted, rejected, linearised, radii: Vec::new() }
+        Script {
+            watch: Watch::default(),
+            start,
+            gradient,
+            x_norm,
+            proposals,
+            next,
+            accepted,
+            rejected,
+            linearised,
+            radii: Vec::new(),
+        }
     }
 
     fn current(&self) -> Scripted {
@@ -65,6 +77,7 @@ impl Script {
     }
 
     fn run_in(&mut self, precision: Precision, options: &SolveOptions) -> Outcome {
+        self.watch = Watch::new(options.cancel.clone(), options.max_time);
         minimise(self, options, precision, 1, &mut |_| Control::Continue).unwrap()
     }
 }
@@ -74,6 +87,9 @@ fn total(total: f64) -> Energies {
 }
 
 impl Steps for Script {
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
     fn energy_at_start(&mut self) -> Energies {
         total(self.start)
     }
@@ -364,6 +380,7 @@ type Problem = fn(&DVector<f64>) -> (DVector<f64>, DMatrix<f64>);
 
 /// A dense problem with exact linear solves.
 struct Dense {
+    watch: Watch,
     problem: Problem,
     x: DVector<f64>,
     step: DVector<f64>,
@@ -375,7 +392,14 @@ struct Dense {
 impl Dense {
     fn run(problem: Problem, start: &[f64], options: &SolveOptions) -> (Outcome, DVector<f64>) {
         let x = DVector::from_column_slice(start);
-        let mut dense = Dense { problem, step: x.clone(), largest: DVector::zeros(x.len()), aside: None, x };
+        let mut dense = Dense {
+            watch: Watch::default(),
+            problem,
+            step: x.clone(),
+            largest: DVector::zeros(x.len()),
+            aside: None,
+            x,
+        };
         let outcome =
             minimise(&mut dense, options, Precision::F64, start.len(), &mut |_| Control::Continue).unwrap();
         (outcome, dense.x)
@@ -383,6 +407,9 @@ impl Dense {
 }
 
 impl Steps for Dense {
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
     fn energy_at_start(&mut self) -> Energies {
         total((self.problem)(&self.x).0.norm_squared())
     }
@@ -547,6 +574,7 @@ fn a_second_descent_counts_only_if_it_ends_lower() {
 #[test]
 fn an_observer_who_ends_a_second_descent_gets_the_lower_end() {
     let mut dense = Dense {
+        watch: Watch::default(),
         problem: rosenbrock,
         x: DVector::from_column_slice(&[-1.2, 1.0]),
         step: DVector::zeros(2),
