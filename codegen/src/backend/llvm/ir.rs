@@ -59,6 +59,8 @@ pub(super) struct Ir {
     pub fractions: RefCell<Vec<(u16, &'static str)>>,
     /// Does the processor pick bytes anywhere in two vectors of 64?
     pub permutes: Cell<bool>,
+    /// Does the processor gather under a mask?
+    pub gathers: Cell<bool>,
 }
 
 impl Drop for Ir {
@@ -97,8 +99,8 @@ impl Ir {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
             let builder = LLVMCreateBuilderInContext(context);
-            let (fast_flags, terms, saturates, fractions, permutes) = Default::default();
-            Ir { context, module, builder, fast_flags, terms, saturates, fractions, permutes }
+            let (fast_flags, terms, saturates, fractions, permutes, gathers) = Default::default();
+            Ir { context, module, builder, fast_flags, terms, saturates, fractions, permutes, gathers }
         }
     }
 
@@ -337,6 +339,22 @@ impl Ir {
             LLVMSetInitializer(g, LLVMGetUndef(ty.0));
             LLVMSetAlignment(g, align);
             Val(LLVMConstAddrSpaceCast(g, self.ptr_ty().0))
+        })
+    }
+
+    /// The address of eight bytes that are zero.
+    pub(super) fn zeros(&self) -> Val {
+        let (ty, name) = (self.ty(Type::I64), c"zeros".as_ptr());
+        llvm!({
+            let known = LLVMGetNamedGlobal(self.module, name);
+            if !known.is_null() {
+                return Val(known);
+            }
+            let g = LLVMAddGlobal(self.module, ty.0, name);
+            LLVMSetLinkage(g, LLVMLinkage::LLVMPrivateLinkage);
+            LLVMSetInitializer(g, LLVMConstNull(ty.0));
+            LLVMSetGlobalConstant(g, 1);
+            Val(g)
         })
     }
 

@@ -152,7 +152,12 @@ impl<'f> ExprEmitter<'f> {
                 v
             }
             (Access::Strided(..) | Access::Gather(_), m) => {
-                let m = m.unwrap_or_else(|| ir.int(ty.as_bool(), 1));
+                let all = ir.int(ty.as_bool(), 1);
+                let (p, m) = match m {
+                    // LLVM branches for each lane of a mask where there is no such instruction.
+                    Some(m) if !ir.gathers.get() => (ir.select(m, p, ir.splat(ir.zeros(), ty.lanes)), all),
+                    m => (p, m.unwrap_or(all)),
+                };
                 let ptrs = ir.type_of(p);
                 let v = ir.intrinsic("llvm.masked.gather", &[memory, ptrs], &[p, m, ir.zero(memory)]);
                 ir.call_align(v, 0, align as u64);

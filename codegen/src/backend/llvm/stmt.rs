@@ -100,6 +100,7 @@ impl Frame {
         let processor = &target.processor;
         ir.fractions.replace(x86::fractions(&processor.name, &processor.features));
         ir.permutes.set(x86::has(&processor.features, "avx512vbmi"));
+        ir.gathers.set(x86::has(&processor.features, "avx512f"));
         ir.function_flag(fun, "nounwind");
         ir.function_attribute(fun, "target-cpu", &processor.name);
         ir.function_attribute(fun, "target-features", &processor.features);

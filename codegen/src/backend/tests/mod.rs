@@ -11,7 +11,7 @@ use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::runtime::{Buffer, BufferSpec, Element, Pool, Scalar};
 use crate::schedule::{ForKind, Memory};
-use crate::target::Target;
+use crate::target::{Level, Target};
 use crate::types::{ScalarType, Type};
 
 /// Builds a function over one-dimensional buffers of one channel.

@@ -133,6 +133,23 @@ fn small_strides_are_dense_loads() {
     assert!(!gathers(2, true) && !gathers(4, true) && !gathers(-1, true));
 }
 
+/// Lanes that are masked out are read from elsewhere where no instruction gathers under a mask: LLVM would jump over each.
+#[test]
+fn masked_gathers_have_no_branches() {
+    let dense = || ramp(Expr::int(Type::I64, 0), 1, 8);
+    let branches = |level: Level, masked: bool| {
+        let (ids, mask) = (load("ids", ScalarType::I32, dense()), load("m", ScalarType::Bool, dense()));
+        let body = store("out", dense(), load_if("a", F32, index(ids), masked.then_some(mask)));
+        let f = build().input("a", F32).input("ids", ScalarType::I32).input("m", ScalarType::Bool);
+        let f = f.output("out", F32).lowered(body);
+        let asm = crate::backend::llvm::listing(&f, &level.anywhere()).unwrap().asm;
+        asm.lines().filter(|l| l.trim_start().starts_with('j')).count()
+    };
+    for level in [Level::X86V2, Level::X86V3, Level::X86V4] {
+        assert_eq!(branches(level, true), branches(level, false), "{level:?}");
+    }
+}
+
 #[test]
 fn narrow_and_bool_gathers() {
     let lanes = 16u16;
