@@ -8,6 +8,7 @@
 pub mod aot;
 mod bind;
 mod device;
+mod first_schedule;
 mod kept;
 mod signature;
 
@@ -31,6 +32,7 @@ use crate::target::Target;
 use bind::{Look, Plan, failed_call};
 pub(crate) use device::Recorded;
 use device::{DeviceCode, Locals};
+pub use first_schedule::first_schedule;
 use indexmap::IndexMap;
 use kept::{Place, Unloaded};
 pub use kept::{cache, key};

@@ -5,7 +5,8 @@ use super::gradient::Gradient;
 use super::pictures::Picture;
 use super::run::{PipelineError, Planar, Values};
 use super::setup::Setup;
-use sumsq::codegen::{Pipeline, ScalarType, Schedule, gradient};
+use sumsq::codegen::compile::{cache, first_schedule};
+use sumsq::codegen::{Pipeline, ScalarType, Schedule};
 
 /// An application's algorithm.
 pub struct Algorithm {
@@ -55,7 +56,7 @@ impl Algorithm {
                 all = gradient.estimates(all, &extents);
             }
         }
-        Ok(gradient::schedule(&self.pipeline, &all, &[], &[])?)
+        Ok(first_schedule(&self.pipeline, &all, cache().as_ref())?)
     }
 
     /// Is there one dimension more than the inputs have, so that each plane is computed by itself?

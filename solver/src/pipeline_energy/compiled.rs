@@ -8,8 +8,7 @@ use crate::problem::memory::MemoryLimit;
 use crate::problem::options::{CompileOptions, Precision};
 use std::ops::Range;
 use std::time::Instant;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::gradient::schedule;
+use sumsq_codegen::compile::{Compiled, cache, first_schedule};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, FloatEnvironment, Pool, Scalar};
 use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
 
@@ -70,11 +69,12 @@ pub(super) fn compile_all(
     options: &CompileOptions,
     estimates: &[(&str, &[i32])],
 ) -> Result<Vec<Routine>, PipelineEnergyError> {
+    let cache = cache();
     let mut scheduled: Vec<(Pipeline, Schedule)> = vec![];
     for Job { pipeline: OverUnknowns { pipeline, .. }, schedule: given } in &jobs {
         let made = match given {
             Some(text) => Schedule::parse(text)?,
-            None => schedule(pipeline, estimates, &[], &[])?,
+            None => first_schedule(pipeline, estimates, cache.as_ref())?,
         };
         scheduled.push((pipeline.clone(), made));
     }
