@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use sumsq::assembled::{Explicit, LinearSolver};
-use sumsq::codegen::{Expr, ScalarType};
+use sumsq::codegen::{Expr, Func, ScalarType};
 use sumsq::energy::Energy;
 use sumsq::energy::model::Domain;
 use sumsq::matrix_free::draft::{Draft, coordinates, vars};
@@ -84,7 +84,7 @@ impl Kind for Shared {
         self.name
     }
 
-    fn inverse(&self, of: &Block) -> Vec<Expr> {
+    fn inverse(&self, of: &Block, _: &mut Vec<Func>) -> Vec<Expr> {
         inverse(of)
     }
 
@@ -127,7 +127,7 @@ impl Kind for Prepared {
         "prepared"
     }
 
-    fn inverse(&self, of: &Block) -> Vec<Expr> {
+    fn inverse(&self, of: &Block, _: &mut Vec<Func>) -> Vec<Expr> {
         inverse(of)
     }
 

@@ -198,6 +198,11 @@ impl Draft<'_> {
         self.nest(f, Kind::RegistersIn(reader.name.clone()));
     }
 
+    /// Computes a Func, an array of an element of `dims` dims, vector by vector in the frame, inside of the nest of `reader`.
+    pub fn array_in(&mut self, reader: &Func, dims: usize, f: &Func) {
+        self.nest(f, Kind::ArrayIn(reader.name.clone(), dims));
+    }
+
     /// As [`Draft::registers_in`]; substituted where nothing is gathered.
     pub fn gathered_in(&mut self, reader: &Func, f: &Func) {
         if f.updates.is_empty() { self.inline(f) } else { self.registers_in(reader, f) }

@@ -5,9 +5,8 @@ use std::ops::Range;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
-/// Scalars of a block at most: all entries of its inverse are straight code of one pipeline. With 12 scalars that has 5,700 instructions, which take longer
-/// to compile than all other pipelines of an energy, and sweep B of a GPU spills.
-pub const LARGEST: usize = 9;
+/// Scalars of a block at most.
+pub const LARGEST: usize = 16;
 
 /// The runs of components of an element of a space that are a block of M each, in order and without gaps: all of an element's scalars where
 /// they are at most [`LARGEST`]; else those of each unknown, and of an unknown that has more scalars each one. So an unknown that is large
@@ -42,10 +41,10 @@ mod tests {
             );
             of_space(&Energy::from_text("blocks.t", &text).unwrap(), SpaceId(0))
         };
-        assert_eq!(blocks(6, 3), once(0..9).collect::<Vec<_>>());
-        assert_eq!(blocks(7, 3), vec![0..7, 7..10]);
-        assert_eq!(blocks(3, 9), vec![0..3, 3..12]);
-        let singles = (2..12).map(|c| c..c + 1);
-        assert_eq!(blocks(2, 10), once(0..2).chain(singles).collect::<Vec<_>>());
+        assert_eq!(blocks(9, 7), once(0..16).collect::<Vec<_>>());
+        assert_eq!(blocks(14, 3), vec![0..14, 14..17]);
+        assert_eq!(blocks(3, 16), vec![0..3, 3..19]);
+        let singles = (2..19).map(|c| c..c + 1);
+        assert_eq!(blocks(2, 17), once(0..2).chain(singles).collect::<Vec<_>>());
     }
 }

@@ -1,6 +1,7 @@
 //! Every construct of the energy language, on small problems of odd sizes: the matrix-free path against the assembled one, which
 //! shares no derivative with it, and against numbers worked out by hand where there are any.
 
+mod blocks;
 mod computed;
 mod domains;
 mod functions;

@@ -136,9 +136,10 @@ pub fn pipeline(k: &Skeleton, m: M) -> Vec<Scheduled> {
     let mut d = Draft::new(k, m.pipeline("damping"), Role::Master);
     let mut totals: Option<Vec<Expr>> = None;
     for space in &k.spaces {
-        let [dr, damp, minv] = damp_space(&mut d, m, space);
+        let ([dr, damp, minv], beside) = damp_space(&mut d, m, space);
         let sums = start(&mut d, m, space, [&dr, &minv]);
-        store(&mut d, m, space, &sums, [&dr, &damp, &minv]);
+        let reader = store(&mut d, m, space, &sums, [&dr, &damp, &minv]);
+        beside.iter().for_each(|f| d.array_in(&reader, space.dims, f));
         let e = all(&sums, &[]);
         totals = Some(match totals {
             None => e,
@@ -203,8 +204,8 @@ pub fn start_product(k: &Skeleton, m: M) -> Vec<Scheduled> {
     d.finish()
 }
 
-/// Adds `DR`, `Damp` and field 0 of M^-1.
-fn damp_space(d: &mut Draft, m: M, space: &Space) -> [Func; 3] {
+/// Adds `DR`, `Damp` and field 0 of M^-1; and what is computed beside that, readers first.
+fn damp_space(d: &mut Draft, m: M, space: &Space) -> ([Func; 3], Vec<Func>) {
     let (k, c) = (d.k, space.components);
     let vars = vars(space.dims);
     let at = coordinates(&vars);
@@ -224,6 +225,7 @@ fn damp_space(d: &mut Draft, m: M, space: &Space) -> [Func; 3] {
     let damp = func(What::Damp, damp.collect());
     let block = Block {
         space,
+        vars: &vars,
         ty: k.master,
         linear: k.linear,
         // M is that of A with the D that it has in PCG.
@@ -233,17 +235,19 @@ fn damp_space(d: &mut Draft, m: M, space: &Space) -> [Func; 3] {
     };
     // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
     let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-    let minv = m.of.inverse(&block).into_iter();
+    let mut beside = vec![];
+    let minv = m.of.inverse(&block, &mut beside).into_iter();
     let minv = minv.map(|v| v.max(constant(-limit)).min(constant(limit))).collect();
-    [dr, damp, func(What::M { kind: m.kind, field: 0 }, minv)]
+    let funcs = [dr, damp, func(What::M { kind: m.kind, field: 0 }, minv)];
+    (funcs, beside.into_iter().map(|f| d.p.func(f)).collect())
 }
 
-/// Stores what the sweeps read of a space: in the nest of its share of `Start`, if that reads it.
-fn store(d: &mut Draft, m: M, space: &Space, sums: &Func, [dr, damp, minv]: [&Func; 3]) {
+/// Stores what the sweeps read of a space: in the nest of its share of `Start`, if that reads it. Returns the Func in whose nest M^-1 is.
+fn store(d: &mut Draft, m: M, space: &Space, sums: &Func, [dr, damp, minv]: [&Func; 3]) -> Func {
     d.store_in(sums, dr);
     d.output(dr, What::DR.of(space.id));
     if space.inline_diagonal {
-        return;
+        return sums.clone();
     }
     let minv_is_read = reads(sums, minv);
     let mut store = |f: &Func, what: What, read: bool| {
@@ -255,6 +259,7 @@ fn store(d: &mut Draft, m: M, space: &Space, sums: &Func, [dr, damp, minv]: [&Fu
     };
     store(damp, What::Damp, minv_is_read && reads(minv, damp));
     store(minv, What::M { kind: m.kind, field: 0 }, minv_is_read);
+    if minv_is_read { sums } else { minv }.clone()
 }
 
 /// Tells whether what `f` is computed from reads `g`.

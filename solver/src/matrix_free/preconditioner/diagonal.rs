@@ -8,7 +8,7 @@ use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::params::Number;
 use crate::matrix_free::skeleton::{Space, packed};
 use crate::matrix_free::vectors::What;
-use sumsq_codegen::{Expr, ScalarType};
+use sumsq_codegen::{Expr, ScalarType, Var};
 use sumsq_energy::dag::{ExprId, Node};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
@@ -17,6 +17,8 @@ use sumsq_energy::emit::Place;
 pub struct Block<'s> {
     /// The space.
     pub space: &'s Space,
+    /// The variables of the element; none where only the diagonal is kept.
+    pub vars: &'s [Var],
     /// The type of all expressions.
     pub ty: ScalarType,
     /// The type in which field 0 is kept.
@@ -95,5 +97,5 @@ pub fn computed<'s>(d: &Draft, space: &'s Space, at: &[Expr]) -> Block<'s> {
     let c = space.components;
     let entry = |i: usize, j: usize| (i == j).then(|| diag[i].clone());
     let entries = (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect();
-    Block { space, ty: d.ty(), linear: k.linear, entries, damp, active }
+    Block { space, vars: &[], ty: d.ty(), linear: k.linear, entries, damp, active }
 }

@@ -27,6 +27,7 @@
 pub mod aggregates;
 pub mod diagonal;
 pub mod hierarchy;
+mod inverse;
 pub mod kinds;
 
 use crate::matrix_free::draft::Draft;
@@ -35,7 +36,7 @@ use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, W
 use crate::matrix_free::stop::{self, Progress, Rule};
 use crate::matrix_free::vectors::What;
 use crate::problem::options::OptionError;
-use sumsq_codegen::{Expr, ScalarType};
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::model::Energy;
 
 /// A kind of preconditioner: see the invariants above.
@@ -73,8 +74,9 @@ pub trait Preconditioner: Send + Sync {
         space.components
     }
 
-    /// Field 0 of an element: as many expressions as [`Preconditioner::width`] says, in the type of the block.
-    fn inverse(&self, of: &Block) -> Vec<Expr>;
+    /// Field 0 of an element: as many expressions as [`Preconditioner::width`] says, in the type of the block. Funcs of theirs that are arrays of
+    /// an element are put `beside`, readers first; their first variables are those of the block.
+    fn inverse(&self, of: &Block, beside: &mut Vec<Func>) -> Vec<Expr>;
 
     /// The fields of a space from 1 on, by level whatever it needs; `linear` is the type of r and z.
     fn fields(&self, _space: &Space, _linear: ScalarType) -> Vec<Field> {
@@ -189,7 +191,7 @@ impl M<'_> {
     /// An element whose field 0 is read from memory, or computed where it is no vector.
     pub fn at<'a>(&self, draft: &'a Draft<'a>, space: &'a Space, coordinates: &'a [Expr]) -> At<'a> {
         let inverse = match space.inline_diagonal {
-            true => self.of.inverse(&computed(draft, space, coordinates)),
+            true => self.of.inverse(&computed(draft, space, coordinates), &mut vec![]),
             false => draft.all(What::M { kind: self.kind, field: 0 }.of(space.id), coordinates),
         };
         self.at_with(draft, space, coordinates, inverse)

@@ -82,6 +82,7 @@ impl Scheduler {
             Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
             Kind::StoredIn(reader) => self.stored(nest, reader),
             Kind::RegistersIn(reader) => self.registers(nest, reader),
+            Kind::ArrayIn(reader, dims) => self.array(nest, reader, *dims),
             Kind::RingIn(reader, ring) => self.ring(nest, reader, ring.reach, ring.stored),
             Kind::Inline => {
                 self.schedule.func(&nest.func).inline();
@@ -210,6 +211,22 @@ impl Scheduler {
         let ((vector, lanes), x) = (self.vector_of(reader), &nest.vars[0]);
         let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(Memory::Register);
         stage.vectorize(x, lanes, Tail::Predicate);
+        for u in 0..nest.updates {
+            self.schedule.update(&nest.func, u).vectorize(x, lanes, Tail::Predicate);
+        }
+    }
+
+    fn array(&mut self, nest: &Nest, reader: &Name, dims: usize) {
+        let ((vector, lanes), x) = (self.vector_of(reader), &nest.vars[0]);
+        let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(Memory::Stack);
+        let stage = stage.vectorize(x, lanes, Tail::Predicate);
+        let ([_, others @ ..], entries) = nest.vars.split_at(dims) else { return };
+        let (lane, vectors) = (format!("{x}i"), format!("{x}o"));
+        fn named(vars: &[Name]) -> Vec<&str> {
+            vars.iter().map(|v| &**v).collect()
+        }
+        let stage = stage.reorder(&[&[&*lane][..], &named(entries), &[&*vectors], &named(others)].concat());
+        entries.iter().fold(stage, |stage, entry| stage.unroll(entry));
         for u in 0..nest.updates {
             self.schedule.update(&nest.func, u).vectorize(x, lanes, Tail::Predicate);
         }

@@ -60,6 +60,11 @@ impl Scheduler {
             Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
             Kind::StoredIn(reader) => self.inside(nest, reader, true),
             Kind::RegistersIn(reader) => self.inside(nest, reader, false),
+            Kind::ArrayIn(reader, dims) => {
+                self.inside(nest, reader, false);
+                let stage = self.schedule.func(&nest.func).store_in(Memory::Stack);
+                nest.vars[*dims..].iter().fold(stage, |stage, entry| stage.unroll(entry));
+            }
             Kind::Inline => {
                 self.schedule.func(&nest.func).inline();
             }

@@ -43,6 +43,9 @@ pub enum Kind {
     StoredIn(Name),
     /// Inside of the nest of its reader, vector by vector, in registers.
     RegistersIn(Name),
+    /// Inside of the nest of its reader, vector by vector, in the frame: an array for each element, of which these are the first dims. What fills
+    /// it is written out.
+    ArrayIn(Name, usize),
     /// Inside of the reduction that reads it, row by row, in a ring of rows.
     RingIn(Name, Ring),
     /// Substituted into what reads it.

@@ -68,7 +68,7 @@ pub struct Used {
 /// `accept`, `reject`. After a reject the next `solve_linear` reuses the linearisation: only the radius has changed. Where a device does
 /// the work, `expect_step` before `linearise` lets the host wait once for both and for the trial.
 pub trait Steps {
-    /// What ends a linear solve early. The outer loop asks the same one: two that start one after the other would disagree for a moment.
+    /// The reasons that end a linear solve early. The outer loop asks the same watch: two that start one after the other would disagree for a moment.
     fn watch(&self) -> &Watch;
     /// E at the initial x.
     fn energy_at_start(&mut self) -> Energies;

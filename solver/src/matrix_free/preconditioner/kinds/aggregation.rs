@@ -10,7 +10,7 @@ use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, W
 use crate::matrix_free::vectors::{Extents, Initial, Role, What};
 use crate::problem::aggregates;
 use crate::problem::options::{self, OptionError};
-use sumsq_codegen::{Expr, ScalarType};
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::Kind;
 use sumsq_energy::emit::component_count;
@@ -51,8 +51,8 @@ impl Preconditioner for Aggregation {
         BlockJacobi.width(space)
     }
 
-    fn inverse(&self, of: &Block) -> Vec<Expr> {
-        BlockJacobi.inverse(of)
+    fn inverse(&self, of: &Block, beside: &mut Vec<Func>) -> Vec<Expr> {
+        BlockJacobi.inverse(of, beside)
     }
 
     fn fields(&self, space: &Space, linear: ScalarType) -> Vec<Field> {

@@ -2,11 +2,12 @@
 //! that is Jacobi.
 
 use crate::matrix_free::preconditioner::diagonal::Block;
+use crate::matrix_free::preconditioner::inverse::{Matrix, STRAIGHT, lower};
 use crate::matrix_free::preconditioner::{At, Preconditioner, is_not_zero};
 use crate::matrix_free::skeleton::{Entries, Space, packed};
 use crate::problem::options;
 use std::ops::Range;
-use sumsq_codegen::{Expr, ScalarType};
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -27,12 +28,12 @@ impl Preconditioner for BlockJacobi {
         self.entries(space).list(&space.blocks).len()
     }
 
-    fn inverse(&self, of: &Block) -> Vec<Expr> {
+    fn inverse(&self, of: &Block, beside: &mut Vec<Func>) -> Vec<Expr> {
         let c = of.active.len();
         if !of.space.coupled {
             return (0..c).map(|i| of.where_active(i, of.number(1.0) / of.damped(i))).collect();
         }
-        of.space.blocks.iter().flat_map(|block| inverse_of(of, block)).collect()
+        of.space.blocks.iter().flat_map(|block| inverse_of(of, block, beside)).collect()
     }
 
     fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
@@ -58,8 +59,8 @@ impl Preconditioner for BlockJacobi {
     }
 }
 
-/// The packed inverse of a block of A.
-fn inverse_of(of: &Block, block: &Range<usize>) -> Vec<Expr> {
+/// The packed inverse of a block of A, and what is computed `beside` it.
+fn inverse_of(of: &Block, block: &Range<usize>, beside: &mut Vec<Func>) -> Vec<Expr> {
     let shift = of.number(1.0 + block_shift(of.linear));
     let pairs = || lower(block.len()).map(|(i, j)| (block.start + i, block.start + j));
     let both = |i: usize, j: usize| of.active[i].and(of.active[j].clone());
@@ -72,7 +73,11 @@ fn inverse_of(of: &Block, block: &Range<usize>) -> Vec<Expr> {
         Expr::select(both(i, j), e, of.number(0.0))
     };
     let a: Vec<Expr> = pairs().map(entry).collect();
-    let inverse = spd_inverse(&a, block.len(), 0.5 * block_shift(of.linear));
+    let matrix = Matrix { n: block.len(), entries: &a, least: 0.5 * block_shift(of.linear) };
+    let inverse = match matrix.n <= STRAIGHT {
+        true => matrix.inverse(),
+        false => matrix.inverse_by_loops(&format!("{}_{}", of.space.id.0, block.start), of.vars, beside),
+    };
     let masked = pairs().zip(inverse).map(|((i, j), e)| match i == j {
         true => of.where_active(i, e),
         false => Expr::select(both(i, j), e, of.number(0.0)),
@@ -86,50 +91,8 @@ pub fn largest_element(energy: &Energy) -> usize {
     spaces.map(|s| component_count(energy, s)).max().unwrap_or(0)
 }
 
-/// The entries of a lower triangle, row by row.
-fn lower(n: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..n).flat_map(|i| (0..=i).map(move |j| (i, j)))
-}
-
 /// Relative shift of the diagonal of a block before it is inverted: well above the rounding of the inverse's entries, which are
 /// up to 1/shift times those of the matrix. Where it was too small, a singular block's inverse would be indefinite.
 fn block_shift(linear: ScalarType) -> f64 {
     if linear == ScalarType::F32 { 1e-5 } else { 1e-12 }
-}
-
-/// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that
-/// rounding made less than `least` times its diagonal entry counts as that much.
-fn spd_inverse(a: &[Expr], n: usize, least: f64) -> Vec<Expr> {
-    let ty = a[0].ty();
-    let mut l: Vec<Expr> = a.to_vec();
-    let mut inv_diagonal = Vec::with_capacity(n);
-    for j in 0..n {
-        let mut d = a[packed(j, j)].clone();
-        for m in 0..j {
-            d = d - &l[packed(j, m)] * &l[packed(j, m)];
-        }
-        let d = d.max(&a[packed(j, j)] * &Expr::float(ty, least));
-        inv_diagonal.push(Expr::float(ty, 1.0) / d.sqrt());
-        for i in j + 1..n {
-            let mut v = a[packed(i, j)].clone();
-            for m in 0..j {
-                v = v - &l[packed(i, m)] * &l[packed(j, m)];
-            }
-            l[packed(i, j)] = v * &inv_diagonal[j];
-        }
-    }
-    // W = L^-1, lower triangular.
-    let mut w: Vec<Expr> = a.to_vec();
-    for j in 0..n {
-        w[packed(j, j)] = inv_diagonal[j].clone();
-        for i in j + 1..n {
-            let sum = (j..i).map(|m| &l[packed(i, m)] * &w[packed(m, j)]).reduce(|x, y| x + y);
-            w[packed(i, j)] = -(sum.expect("i > j") * &inv_diagonal[i]);
-        }
-    }
-    let entry = |(i, j): (usize, usize)| {
-        let products = (i.max(j)..n).map(|m| &w[packed(m, i)] * &w[packed(m, j)]);
-        products.reduce(|x, y| x + y).expect("at least one term")
-    };
-    lower(n).map(entry).collect()
 }

@@ -3,7 +3,7 @@
 use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::preconditioner::diagonal::Block;
 use crate::problem::options;
-use sumsq_codegen::Expr;
+use sumsq_codegen::{Expr, Func};
 
 /// M = diag(A).
 pub struct Jacobi;
@@ -13,7 +13,7 @@ impl Preconditioner for Jacobi {
         options::Preconditioner::Jacobi.name()
     }
 
-    fn inverse(&self, of: &Block) -> Vec<Expr> {
+    fn inverse(&self, of: &Block, _: &mut Vec<Func>) -> Vec<Expr> {
         (0..of.active.len()).map(|i| of.where_active(i, of.number(1.0) / of.damped(i))).collect()
     }
 }

@@ -9,7 +9,7 @@ use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
 use crate::problem::grids;
 use crate::problem::options::{self, OptionError};
-use sumsq_codegen::{Expr, ScalarType};
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::Energy;
 
@@ -47,8 +47,8 @@ impl Preconditioner for Multigrid {
         BlockJacobi.width(space)
     }
 
-    fn inverse(&self, of: &Block) -> Vec<Expr> {
-        BlockJacobi.inverse(of)
+    fn inverse(&self, of: &Block, beside: &mut Vec<Func>) -> Vec<Expr> {
+        BlockJacobi.inverse(of, beside)
     }
 
     fn fields(&self, space: &Space, linear: ScalarType) -> Vec<Field> {
