@@ -86,9 +86,10 @@ fn number(d: &Directive) -> usize {
         Sink => 31,
         NonTemporal(_) => 32,
         InPlaceOf(_) => 33,
+        HoistStorage(_) => 39,
     }
 }
-const DIRECTIVES: usize = 39;
+const DIRECTIVES: usize = 40;
 
 #[test]
 fn the_page_shows_every_directive_in_a_legal_schedule() {

@@ -8,6 +8,7 @@ mod errors;
 mod folding;
 mod gpu;
 mod histograms;
+mod hoisting;
 mod joint_loops;
 mod lanes;
 mod loops;

@@ -2,14 +2,16 @@
 //!
 //! Storage covers the region at the store level, which contains every region produced inside, roundings included.
 //! Stack, register and shared storage needs a constant size: the smallest upper bound that [`crate::analysis::algebra`] proves, unless it is folded.
+//! Memory that is allocated farther out has that, too, or the extent of the region there, if that is known to be as large.
 
 use crate::analysis::algebra::Interval;
 use crate::error::Error;
 use crate::expr::Expr;
 use crate::nests::found::Found;
-use crate::nests::scope::{Scope, Surroundings};
+use crate::nests::regions::Regions;
+use crate::nests::scope::{Around, Scope, Surroundings};
 use crate::nests::storage::Storage;
-use crate::plan::plans::{FuncPlan, Level, Plan, illegal};
+use crate::plan::plans::{FuncPlan, Level, Plan, illegal, own_var};
 use crate::schedule::{Directive, Memory};
 
 /// Elements that a sink of one vector may keep in registers without being told to.
@@ -27,6 +29,7 @@ fn is_small(f: &FuncPlan, elements: Option<i64>) -> bool {
 /// Decides region and memory of `f`, which has intermediate storage and this region at its store level.
 pub(super) fn allocate(
     scope: &Scope,
+    regions: &Regions,
     found: &mut Found,
     f: &FuncPlan,
     region: &[Interval],
@@ -54,14 +57,56 @@ pub(super) fn allocate(
         (Memory::Stack | Memory::Register | Memory::Shared, Some(n)) => (i.min.clone(), constant(*n)),
         _ => (i.min.clone(), i.extent()),
     });
+    let hoisted = hoisted(scope, regions, f, (region, &sizes))?;
     let region = dims.collect();
     // Of several places where it is stored, the largest sizes.
     let sizes = match found.storage.get(&f.func.name) {
         Some(before) => before.sizes.iter().zip(sizes).map(|(a, b)| Some((*a)?.max(b?))).collect(),
         None => sizes,
     };
-    found.storage.insert(f.func.name.clone(), Storage { region, memory, sizes, fold: f.fold.clone() });
+    found
+        .storage
+        .insert(f.func.name.clone(), Storage { region, hoisted, memory, sizes, fold: f.fold.clone() });
     Ok(())
+}
+
+/// Region and extents of the memory of `f` where that is allocated farther out than it is stored.
+fn hoisted(
+    scope: &Scope,
+    regions: &Regions,
+    f: &FuncPlan,
+    (region, sizes): (&[Interval], &[Option<i64>]),
+) -> Result<Option<Vec<(Expr, Expr)>>, Error> {
+    let Some(Level::At(out)) = f.hoist.as_ref().filter(|out| **out != f.store) else { return Ok(None) };
+    let text = Directive::HoistStorage(out.clone()).to_string();
+    let refuse = |rule: String| Err(illegal(&f.stages[0].id, text.clone(), rule));
+    let level = Level::At(out.clone());
+    let Some(outer) = regions.opened.get(&level).and_then(|_| regions.at.get(&(f.func.name.clone(), level)))
+    else {
+        return refuse("is not at or outside of store_at".into());
+    };
+    let many = scope.since(out).iter().find_map(|a| match a {
+        Around::Loop(l, _, kind) if kind.is_parallel() || kind.is_vector() => Some(own_var(l)),
+        _ => None,
+    });
+    if let Some(v) = many {
+        return refuse(format!("iterations of loop {v}, which run at the same time, would share the memory"));
+    }
+    let mut dims = vec![];
+    for (d, ((inner, size), outer)) in region.iter().zip(sizes).zip(outer).enumerate() {
+        let extent = match size {
+            Some(n) => Expr::from((*n).clamp(0, i32::MAX as i64) as i32),
+            None if f.fold[d].is_some() || scope.facts.proves_le(&inner.extent(), &outer.extent()) => {
+                outer.extent()
+            }
+            None => {
+                let var = f.func.vars[d].name();
+                return refuse(format!("how large {var} is inside of that loop is not known outside"));
+            }
+        };
+        dims.push((outer.min.clone(), extent));
+    }
+    Ok(Some(dims))
 }
 
 /// The rule that memory breaks in these surroundings.

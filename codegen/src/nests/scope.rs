@@ -106,9 +106,16 @@ impl<'p> Scope<'p> {
 
     /// Loops and gates between the store level of `f` and here, outermost first.
     pub fn since_store(&self, f: &FuncPlan) -> &[Around] {
-        let Level::At(store) = &f.store else { return &self.around };
+        match &f.store {
+            Level::At(store) => self.since(store),
+            Level::Root => &self.around,
+        }
+    }
+
+    /// Loops and gates between a loop and here, outermost first.
+    pub fn since(&self, level: &LoopLevel) -> &[Around] {
         let at = self.around.iter().position(|a| match a {
-            Around::Loop(l, ..) | Around::Once(l) => l == store,
+            Around::Loop(l, ..) | Around::Once(l) => l == level,
             Around::Gate => false,
         });
         &self.around[at.map_or(0, |i| i + 1)..]

@@ -8,6 +8,8 @@ use crate::schedule::Memory;
 pub struct Storage {
     /// `(min, extent)` per dimension.
     pub region: Vec<(Expr, Expr)>,
+    /// The same where its memory is allocated, if that is farther out: no extent is smaller.
+    pub hoisted: Option<Vec<(Expr, Expr)>>,
     /// Memory in which it is kept.
     pub memory: Memory,
     /// Constants that the extents do not exceed, where there are some.

@@ -35,7 +35,8 @@ pub(super) struct Walk<'p> {
 impl<'p> Walk<'p> {
     /// Everything at `level`: what is stored there and, under `conds`, computed there, then `rest`.
     pub(super) fn level(&mut self, level: &Level, conds: &[Expr], rest: Make<'_, 'p>) -> Result<Stmt, Error> {
-        let placed = |f: &&FuncPlan| f.compute == *level || f.store == *level;
+        let placed =
+            |f: &&FuncPlan| f.compute == *level || f.store == *level || f.hoist.as_ref() == Some(level);
         let here: Vec<&FuncPlan> = self.scope.plan.funcs.values().filter(placed).collect();
         if here.is_empty() && *level != Level::Root {
             return rest(self);
@@ -90,13 +91,22 @@ impl<'p> Walk<'p> {
         parts = parts.into_iter().map(|s| under(conds, s)).collect();
         parts.push(self.realize(later, level, conds, rest)?);
         let stored = own.iter().rev().filter(|f| f.store == *level);
-        Ok(stored.fold(block(parts), |body, f| match self.found.storage.get(&f.func.name) {
-            Some(store) => Stmt::Realize {
-                func: f.func.name.clone(),
-                region: store.region.clone(),
-                body: Box::new(body),
-            },
+        let realized = |body: Stmt, f: &FuncPlan, region: &Vec<(Expr, Expr)>| Stmt::Realize {
+            func: f.func.name.clone(),
+            region: region.clone(),
+            body: Box::new(body),
+        };
+        let body = stored.fold(block(parts), |body, f| match self.found.storage.get(&f.func.name) {
+            Some(store) => realized(body, f, &store.region),
             None => body,
+        });
+        let hoisted = own.iter().rev().filter(|f| f.hoist.as_ref() == Some(level) && f.store != *level);
+        Ok(hoisted.fold(body, |body, f| {
+            let storage = self.found.storage.get(&f.func.name).and_then(|s| s.hoisted.as_ref());
+            match storage {
+                Some(region) => realized(body, f, region),
+                None => body,
+            }
         }))
     }
 
@@ -177,11 +187,14 @@ fn open(
         check_store_races(scope, f)?;
         note_live(scope, regions, found, f, &required);
     }
+    if f.hoist.as_ref() == Some(level) {
+        region(scope, regions, name, level)?;
+    }
     if f.store == *level {
         own_tile(scope, regions, f)?;
         if has_storage(scope, regions, f) {
             let stored = region(scope, regions, name, level)?;
-            allocate(scope, found, f, &stored)?;
+            allocate(scope, regions, found, f, &stored)?;
         }
     }
     if f.compute == *level {

@@ -237,6 +237,8 @@ pub struct FuncPlan {
     pub compute: Level,
     /// Level at which its storage lives.
     pub store: Level,
+    /// Level at which the memory of that is allocated, if it is another one.
+    pub hoist: Option<Level>,
     /// Fold factor per dimension, where the schedule says it.
     pub fold: Vec<Option<u32>>,
     /// No other dimension is folded.
@@ -283,6 +285,7 @@ impl FuncPlan {
             stages,
             compute: Level::Root,
             store: Level::Root,
+            hoist: None,
             fold: vec![None; n],
             whole: false,
             align: vec![None; n],

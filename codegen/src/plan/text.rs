@@ -97,6 +97,7 @@ fn placement(f: &FuncPlan) -> Vec<String> {
     if f.store != f.compute {
         all.extend(at(&f.store, Directive::StoreAt));
     }
+    all.extend(f.hoist.iter().filter_map(|l| at(l, Directive::HoistStorage)));
     all.extend(f.whole.then_some(Directive::StoreWhole));
     for (d, var) in f.func.vars.iter().enumerate() {
         let var = || var.name().clone();

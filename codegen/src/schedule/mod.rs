@@ -201,6 +201,8 @@ pub enum Directive {
     ComputeAt(LoopLevel),
     /// Storage allocated (and reused by sliding) at this loop, at or outside `ComputeAt`.
     StoreAt(LoopLevel),
+    /// Memory allocated once for all iterations of the loops inside of this one, at or outside `StoreAt`: values live no longer than there.
+    HoistStorage(LoopLevel),
     /// Circular storage in dimension `var`: coordinate modulo `factor`, a constant power of two.
     FoldStorage { var: Name, factor: u32 },
     /// The storage holds the whole region at its level: only dimensions that [`Directive::FoldStorage`] names are folded. Without
@@ -444,6 +446,10 @@ impl StageHandle<'_> {
     /// See [`Directive::StoreAt`].
     pub fn store_at(self, level: LoopLevel) -> Self {
         self.push(Directive::StoreAt(level))
+    }
+    /// See [`Directive::HoistStorage`].
+    pub fn hoist_storage(self, level: LoopLevel) -> Self {
+        self.push(Directive::HoistStorage(level))
     }
     /// See [`Directive::FoldStorage`].
     pub fn fold_storage(self, var: &str, factor: u32) -> Self {

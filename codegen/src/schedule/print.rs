@@ -131,6 +131,7 @@ impl Display for Directive {
             Directive::ComputeAt(l) => write!(f, "compute_at({l})"),
             Directive::ComputeWith(l) => write!(f, "compute_with({l})"),
             Directive::StoreAt(l) => write!(f, "store_at({l})"),
+            Directive::HoistStorage(l) => write!(f, "hoist_storage({l})"),
             Directive::StoreWhole => write!(f, "store_whole"),
             Directive::FoldStorage { var, factor } => write!(f, "fold_storage({var}, {factor})"),
             Directive::AlignBounds { var, modulus } => write!(f, "align_bounds({var}, {modulus})"),

@@ -51,6 +51,10 @@ impl Scheduler<'_> {
         if window || self.rng.percent(50) {
             let outer = self.rng.range((at + window as usize) as i64, loops.len() as i64 - 1) as usize;
             self.push(pure, Directive::StoreAt(level(outer)));
+            if self.rng.percent(25) {
+                let hoisted = self.rng.range(outer as i64, loops.len() as i64 - 1) as usize;
+                self.push(pure, Directive::HoistStorage(level(hoisted)));
+            }
             if outer > at && !f.vars.is_empty() && self.rng.percent(30) {
                 let var = self.rng.pick(&f.vars).name().clone();
                 let factor = self.rng.pick(&[4, 8, 16, 32]);

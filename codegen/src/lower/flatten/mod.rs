@@ -149,6 +149,10 @@ impl Flatten<'_> {
     }
 
     fn realize(&mut self, func: &Name, region: &[(Expr, Expr)], body: &Stmt) -> Stmt {
+        if let Some(outer) = self.scope.get(func) {
+            let outer = outer.clone();
+            return self.realize_inside(outer, func, region, body);
+        }
         let store = &self.env.funcs[func];
         let mut lets: Vec<(Name, Expr)> = vec![];
         let mut bind = |name: String, e: Expr| -> Expr {
@@ -202,6 +206,24 @@ impl Flatten<'_> {
                 body: Box::new(s),
             };
         }
+        lets.into_iter().rev().fold(s, |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) })
+    }
+
+    /// What is realised inside of its own hoisted storage has its memory and its pitches, but minima of its own.
+    fn realize_inside(&mut self, outer: Vec<Dim>, func: &Name, region: &[(Expr, Expr)], body: &Stmt) -> Stmt {
+        let mut dims = outer.clone();
+        let mut lets = vec![];
+        for (d, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| dim.fold.is_none()) {
+            let min = simplify_index(&self.expr(&region[d].0));
+            let name: Name = format!("{func}.inner.min.{d}").into();
+            dim.min = Some(Expr::new(ExprKind::Var(name.clone()), min.ty()));
+            lets.push((name, min));
+        }
+        self.scope.insert(func.clone(), dims);
+        self.forget();
+        let s = self.stmt(body);
+        self.forget();
+        self.scope.insert(func.clone(), outer);
         lets.into_iter().rev().fold(s, |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) })
     }
 

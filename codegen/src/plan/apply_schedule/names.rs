@@ -114,7 +114,7 @@ pub(super) fn unify(plans: &mut IndexMap<Name, FuncPlan>) {
             }
             s.with.iter_mut().for_each(level);
         }
-        for at in [&mut f.compute, &mut f.store] {
+        for at in [&mut f.compute, &mut f.store].into_iter().chain(&mut f.hoist) {
             if let Level::At(l) = at {
                 level(l);
             }

@@ -24,6 +24,7 @@ pub(super) fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<
             plan.compute = Level::At(l.clone());
         }
         Directive::StoreAt(l) => plan.store = Level::At(l.clone()),
+        Directive::HoistStorage(l) => plan.hoist = Some(Level::At(l.clone())),
         Directive::FoldStorage { var, factor } => {
             let i = dim(plan, var, "fold_storage")?;
             if !factor.is_power_of_two() {
@@ -106,6 +107,12 @@ pub(super) fn default_placement(plan: &mut FuncPlan) -> Result<(), Error> {
     if plan.compute == Level::Root && plan.store != Level::Root {
         return Err(illegal(id, "store_at", "needs a compute_at inside it"));
     }
+    if plan.store == Level::Root && plan.hoist.is_some() {
+        return Err(illegal(id, "hoist_storage", "needs a compute_at inside it"));
+    }
+    if plan.hoist.is_some() && plan.sink {
+        return Err(illegal(id, "hoist_storage", "a sink is stored where its consumer needs it"));
+    }
     if plan.compute != Level::Root && plan.output.is_some() && !plan.sink {
         return Err(illegal(id, "compute_at", "an output computed in a consumer's nest needs `sink`"));
     }
@@ -131,8 +138,9 @@ fn i32_of_parameters(e: &Expr) -> Result<(), String> {
 /// comes to one at root by going from each to the one in whose loop it is computed.
 pub(super) fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
     for f in plans.values() {
-        for (what, level) in [("compute_at", &f.compute), ("store_at", &f.store)] {
-            let Level::At(l) = level else { continue };
+        let named = [("compute_at", Some(&f.compute)), ("store_at", Some(&f.store))];
+        for (what, level) in named.into_iter().chain([("hoist_storage", f.hoist.as_ref())]) {
+            let Some(Level::At(l)) = level else { continue };
             let id = &f.stages[0].id;
             let text = format!("{what}({}, {})", l.stage.func, l.var);
             let stage = plans.get(&l.stage.func).and_then(|g| g.stages.get(l.stage.stage));

@@ -22,6 +22,13 @@ pub(super) fn share(plans: &mut Plans, loops: &[JointLoop]) -> Vec<Name> {
             }
         }
     }
+    for hoist in plans.values_mut().filter_map(|f| f.hoist.as_mut()) {
+        if let Level::At(l) = hoist
+            && let Some(joint) = loops.iter().find(|j| j.members.contains(&l.stage) && j.var == l.var)
+        {
+            *hoist = Level::At(joint.level());
+        }
+    }
     let joint = |f: &&FuncPlan| matches!(&f.compute, Level::At(l) if is_joint(l));
     plans.values().filter(joint).map(|f| f.func.name.clone()).collect()
 }

@@ -180,6 +180,7 @@ fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, S
         "compute_at" => Directive::ComputeAt(level(lexer)?),
         "compute_with" => Directive::ComputeWith(level(lexer)?),
         "store_at" => Directive::StoreAt(level(lexer)?),
+        "hoist_storage" => Directive::HoistStorage(level(lexer)?),
         "fold_storage" => Directive::FoldStorage { var: before_comma(lexer)?, factor: lexer.unsigned()? },
         "align_bounds" => Directive::AlignBounds { var: before_comma(lexer)?, modulus: lexer.unsigned()? },
         "bound" => {

@@ -181,6 +181,7 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         level().prop_map(ComputeAt),
         level().prop_map(ComputeWith),
         level().prop_map(StoreAt),
+        level().prop_map(HoistStorage),
         (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),
         (n(), any::<u32>()).prop_map(|(var, modulus)| AlignBounds { var, modulus }),
         (n(), any::<bool>(), integer(false), integer(false)).prop_map(|(var, m, min, extent)| Bound {
