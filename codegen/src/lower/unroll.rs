@@ -113,8 +113,8 @@ mod tests {
         let body = Stmt::Store { buffer: "f.0".into(), index, value, predicate, aligned, non_temporal };
         let (min, extent, kind) = (Expr::from(3), Expr::from(2), ForKind::Unrolled);
         let s = Stmt::For { var: "k".into(), min, extent, kind, body: Box::new(body) };
-        let text = "{\n  let k = 3\n  f.0[0:i64] = f32(select(x == 4, b, c))\n}\n\
-                    let k = 4\nf.0[0:i64] = f32(select(x == 4, a, c))\n";
+        let text = "{\n  let k = 3\n  f.0[i64(0)] = f32(select(x == 4, b, c))\n}\n\
+                    let k = 4\nf.0[i64(0)] = f32(select(x == 4, a, c))\n";
         assert_eq!(unroll(&s).unwrap().to_string(), text);
     }
 
