@@ -39,7 +39,8 @@ fn once_for_all_iterations_of_loops_between() {
     for p in [&p, &pipeline(STEADY, true)] {
         assert_eq!(allocations(p, tiles), [20, 5 * 3]);
         assert_eq!(allocations(p, &format!("{tiles} hoist_storage(out, yo)")), [5, 5 * 3]);
-        let heap = allocations(p, &format!("{tiles} hoist_storage(out, yo) store_in(heap) align_storage(x, 8)"));
+        let heap =
+            allocations(p, &format!("{tiles} hoist_storage(out, yo) store_in(heap) align_storage(x, 8)"));
         assert_eq!(heap, [5, 16 * 3]);
     }
     let threads = tiles.replace("reorder", "parallel(yo) vectorize(xi) reorder");

@@ -80,9 +80,9 @@ fn hoisted(
     let Some(Level::At(out)) = f.hoist.as_ref().filter(|out| **out != f.store) else { return Ok(None) };
     let text = Directive::HoistStorage(out.clone()).to_string();
     let refuse = |rule: String| Err(illegal(&f.stages[0].id, text.clone(), rule));
-    let level = Level::At(out.clone());
-    let Some(outer) = regions.opened.get(&level).and_then(|_| regions.at.get(&(f.func.name.clone(), level)))
-    else {
+    let is_around = |a: &Around| matches!(a, Around::Loop(l, ..) | Around::Once(l) if l == out);
+    let outer = regions.at.get(&(f.func.name.clone(), Level::At(out.clone())));
+    let Some(outer) = outer.filter(|_| scope.around.iter().any(is_around)) else {
         return refuse("is not at or outside of store_at".into());
     };
     let many = scope.since(out).iter().find_map(|a| match a {

@@ -230,7 +230,11 @@ fn check_readers(scope: &Scope, func: &Name, level: &Level) -> Result<(), Error>
         return Ok(());
     }
     let f = &scope.plan.funcs[func];
-    let what = if *level == f.compute { "compute_at" } else { "store_at" };
+    let what = match level {
+        l if *l == f.compute => "compute_at",
+        l if *l == f.store => "store_at",
+        _ => "hoist_storage",
+    };
     let rule = format!("it is read outside that loop, by {}", outside.join(", "));
     Err(illegal(&f.stages[0].id, format!("{what}({level})"), rule))
 }
