@@ -56,7 +56,8 @@ fn aarch64() -> Result<(), Failure> {
             return Err(Failure(format!("{tool} is not installed: `{packages}`")));
         }
     }
-    cargo(&["test", "--locked", "--workspace", "--test", "pipelines"]).env("SUMSQ_AARCH64", emulator).run()
+    let tests = ["test", "--locked", "--release", "--workspace", "--test", "pipelines"];
+    cargo(&tests).env("SUMSQ_AARCH64", emulator).run()
 }
 
 /// The tests of the worker pool with the standard library instrumented too, into a target folder of their own.
