@@ -209,7 +209,7 @@ impl Flatten<'_> {
         lets.into_iter().rev().fold(s, |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) })
     }
 
-    /// What is realised inside of its own hoisted storage has its memory and its pitches, but minima of its own.
+    /// A Func inside of its own hoisted storage: it has the memory and the pitches of that, but minima of its own.
     fn realize_inside(&mut self, outer: Vec<Dim>, func: &Name, region: &[(Expr, Expr)], body: &Stmt) -> Stmt {
         let mut dims = outer.clone();
         let mut lets = vec![];
