@@ -8,7 +8,7 @@ use sumsq_codegen_testing::checked::run_lowered;
 
 /// Allocations of `f` and the elements of the largest, over 16 x 9 points; the values are right there and over other domains.
 fn allocations(p: &Pipeline, text: &str) -> [usize; 2] {
-    for domain in [[1, 1], [7, 5], [21, 13]] {
+    for domain in [[1, 1], [7, 5], [16, 9], [21, 13]] {
         run(p, text, domain).unwrap_or_else(|e| panic!("{e}\n{text}"));
     }
     let b = bindings(vec![("in", pattern(&[sumsq_codegen::ScalarType::I32], &[16, 9], 3))], vec![]);

@@ -104,7 +104,7 @@ impl Matrix<'_> {
         let here = left.at(&at(rj.clone(), ri.clone()), 0);
         let factor = left.at(&at(rm.clone(), rj.clone()), 0) * pivot_of(&left, &rm);
         let less = here - left.at(&at(rm.clone(), ri.clone()), 0) * factor;
-        let below = steps.clone().filter(rm.lt(&rj).and(rj.le(&ri)));
+        let below = steps.filter(rm.lt(&rj).and(rj.le(&ri)));
         let left = left.update(at(rj.clone(), ri.clone()), vec![less], below);
 
         let pivot = Func::new(format!("Pivot{name}"), &over[..over.len() - 1], vec![pivot_of(&left, &j)]);

@@ -81,7 +81,7 @@ impl Scheduler {
             Kind::Scatter(_) => drop(self.schedule.func(&nest.func).compute_root()),
             Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
             Kind::StoredIn(reader) => self.stored(nest, reader),
-            Kind::RegistersIn(reader) => self.registers(nest, reader),
+            Kind::RegistersIn(reader) => self.inside(nest, reader, Memory::Register),
             Kind::ArrayIn(reader, dims) => self.array(nest, reader, *dims),
             Kind::RingIn(reader, ring) => self.ring(nest, reader, ring.reach, ring.stored),
             Kind::Inline => {
@@ -207,9 +207,9 @@ impl Scheduler {
         }
     }
 
-    fn registers(&mut self, nest: &Nest, reader: &Name) {
+    fn inside(&mut self, nest: &Nest, reader: &Name, memory: Memory) {
         let ((vector, lanes), x) = (self.vector_of(reader), &nest.vars[0]);
-        let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(Memory::Register);
+        let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(memory);
         stage.vectorize(x, lanes, Tail::Predicate);
         for u in 0..nest.updates {
             self.schedule.update(&nest.func, u).vectorize(x, lanes, Tail::Predicate);
@@ -217,19 +217,15 @@ impl Scheduler {
     }
 
     fn array(&mut self, nest: &Nest, reader: &Name, dims: usize) {
-        let ((vector, lanes), x) = (self.vector_of(reader), &nest.vars[0]);
-        let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(Memory::Stack);
-        let stage = stage.vectorize(x, lanes, Tail::Predicate);
-        let ([_, others @ ..], entries) = nest.vars.split_at(dims) else { return };
+        self.inside(nest, reader, Memory::Stack);
+        let ([x, others @ ..], entries) = nest.vars.split_at(dims) else { return };
         let (lane, vectors) = (format!("{x}i"), format!("{x}o"));
         fn named(vars: &[Name]) -> Vec<&str> {
             vars.iter().map(|v| &**v).collect()
         }
-        let stage = stage.reorder(&[&[&*lane][..], &named(entries), &[&*vectors], &named(others)].concat());
+        let order = [&[&*lane][..], &named(entries), &[&*vectors], &named(others)].concat();
+        let stage = self.schedule.func(&nest.func).reorder(&order);
         entries.iter().fold(stage, |stage, entry| stage.unroll(entry));
-        for u in 0..nest.updates {
-            self.schedule.update(&nest.func, u).vectorize(x, lanes, Tail::Predicate);
-        }
     }
 
     fn ring(&mut self, nest: &Nest, reader: &Name, reach: Option<u32>, stored: bool) {
