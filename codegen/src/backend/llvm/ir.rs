@@ -61,6 +61,8 @@ pub(super) struct Ir {
     pub permutes: Cell<bool>,
     /// Does the processor gather under a mask?
     pub gathers: Cell<bool>,
+    /// Bytes of the smallest elements whose vectors the processor loads and stores under a mask, if there are any.
+    pub masks: Cell<Option<u32>>,
 }
 
 impl Drop for Ir {
@@ -99,8 +101,8 @@ impl Ir {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
             let builder = LLVMCreateBuilderInContext(context);
-            let (fast_flags, terms, saturates, fractions, permutes, gathers) = Default::default();
-            Ir { context, module, builder, fast_flags, terms, saturates, fractions, permutes, gathers }
+            let (fast_flags, terms, saturates, fractions, permutes, gathers, masks) = Default::default();
+            Ir { context, module, builder, fast_flags, terms, saturates, fractions, permutes, gathers, masks }
         }
     }
 
@@ -249,6 +251,11 @@ impl Ir {
     /// Zero of any type.
     pub(super) fn zero(&self, ty: Ty) -> Val {
         Val(llvm!(LLVMConstNull(ty.0)))
+    }
+
+    /// An integer whose bits are all set.
+    pub(super) fn ones(&self, ty: Ty) -> Val {
+        Val(llvm!(LLVMConstAllOnes(ty.0)))
     }
 
     /// A value that is never looked at.
@@ -577,6 +584,11 @@ impl Ir {
         Val(llvm!(LLVMBuildCast(self.builder, op, v.0, to.0, NO_NAME)))
     }
 
+    /// A number that is not negative as an integer of another size.
+    pub(super) fn resize(&self, v: Val, to: Ty) -> Val {
+        Val(llvm!(LLVMBuildIntCast2(self.builder, v.0, to.0, 0, NO_NAME)))
+    }
+
     /// The low bits of an integer, which have its value: as signed or unsigned numbers.
     pub(super) fn truncate_exactly(&self, v: Val, to: Ty, signed: bool) -> Val {
         let t = self.cast(LLVMOpcode::LLVMTrunc, v, to);
@@ -597,6 +609,17 @@ impl Ir {
     pub(super) fn extract(&self, v: Val, i: u16) -> Val {
         let i = self.int(Type::I32, i as i64);
         Val(llvm!(LLVMBuildExtractElement(self.builder, v.0, i.0, NO_NAME)))
+    }
+
+    /// Lane `i`, an integer that is known when the program runs.
+    pub(super) fn extract_at(&self, v: Val, i: Val) -> Val {
+        Val(llvm!(LLVMBuildExtractElement(self.builder, v.0, i.0, NO_NAME)))
+    }
+
+    /// The lanes of a mask as bits of an integer, the first as the lowest.
+    pub(super) fn mask_bits(&self, mask: Val) -> Val {
+        let ty = Ty(llvm!(LLVMIntTypeInContext(self.context, self.lanes(mask).into())));
+        self.cast(LLVMOpcode::LLVMBitCast, mask, ty)
     }
 
     /// `v` with lane `i` replaced.

@@ -12,6 +12,7 @@
 
 use super::access::{Access, MAX_STRIDE};
 use super::alias::Group;
+use super::arith::Arith;
 use super::expr::ExprEmitter;
 use super::ir::{Ty, Val};
 use super::scope::GroupSet;
@@ -28,6 +29,17 @@ pub(super) struct StoreFlags {
     pub non_temporal: bool,
 }
 
+/// Integers side by side in memory.
+struct Numbers {
+    /// Address of the first.
+    first: Val,
+    /// Their type there.
+    ty: Type,
+    group: Group,
+    /// Types that they are then converted to, one after the other.
+    types: Vec<ScalarType>,
+}
+
 impl<'f> ExprEmitter<'f> {
     /// Address(es) of an access whose operand is done: a pointer, or a vector of pointers.
     fn address(&self, buffer: &Flat, access: &Access, ty: Type) -> Result<Val, String> {
@@ -35,7 +47,8 @@ impl<'f> ExprEmitter<'f> {
         let operand = access.operand();
         let element = ir.memory_ty(Type::of(ty.scalar));
         if let (Access::Gather(_), Some((shared, narrow))) = (access, self.apart(operand)) {
-            return Ok(ir.far_element_ptr(element, self.shared_base(buffer, shared, ty)?, narrow));
+            let lanes = self.done(narrow)?;
+            return Ok(ir.far_element_ptr(element, self.shared_base(buffer, shared, ty)?, lanes));
         }
         let p = self.stepwise(element, self.buffer(buffer)?, operand)?;
         Ok(match access {
@@ -60,7 +73,7 @@ impl<'f> ExprEmitter<'f> {
 
     /// An index of lanes as the number that they share, if there is one, and one for each in 32 bits, which processors gather twice
     /// as many of at once.
-    pub(super) fn apart(&self, index: &Expr) -> Option<(Option<Val>, Val)> {
+    pub(super) fn apart<'e>(&self, index: &'e Expr) -> Option<(Option<Val>, &'e Expr)> {
         let (lanes, shared) = match index.kind() {
             ExprKind::Cast(lanes) => (lanes, None),
             ExprKind::Binary(BinaryOp::Add, a, b) => match (a.kind(), b.kind()) {
@@ -70,12 +83,12 @@ impl<'f> ExprEmitter<'f> {
             },
             _ => return None,
         };
-        let value = |e: &Expr| self.scopes.recall(e).map(|m| m.value);
         let shared = match shared {
-            Some(shared) => Some(value(shared)?),
+            Some(shared) => Some(self.scopes.recall(shared)?.value),
             None => None,
         };
-        (lanes.ty().scalar == ScalarType::I32).then_some((shared, value(lanes)?))
+        (lanes.ty().scalar == ScalarType::I32 && self.scopes.recall(lanes).is_some())
+            .then_some((shared, lanes))
     }
 
     /// The address that a shared part of indices leads to, which may lie outside of the buffer.
@@ -120,12 +133,14 @@ impl<'f> ExprEmitter<'f> {
             let v = self.strided_load(buffer, (first, *stride), mask, ty, group)?;
             return Ok((self.to_register(v, ty), group));
         }
-        if let (Access::Gather(index), None, true) = (&access, mask, ty.scalar.bytes() <= 2) {
+        if let (Access::Gather(index), None) = (&access, mask) {
             let v = match self.looked_up(buffer, index, ty, group) {
-                Some(v) => v,
                 None => self.one_by_one(buffer, index, ty, group)?,
+                v => v,
             };
-            return Ok((self.to_register(v, ty), group));
+            if let Some(v) = v {
+                return Ok((self.to_register(v, ty), group));
+            }
         }
         let p = self.address(buffer, &access, ty)?;
         let (memory, align) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
@@ -147,9 +162,8 @@ impl<'f> ExprEmitter<'f> {
                 ir.select(m, v, ir.zero(memory))
             }
             (Access::Dense(_), Some(m)) => {
-                let v = ir.intrinsic("llvm.masked.load", &[memory, ir.ptr_ty()], &[p, m, ir.zero(memory)]);
-                ir.call_align(v, 0, align as u64);
-                v
+                let v = self.masked_load(p, m, ty, group);
+                return Ok((self.to_register(v, ty), group));
             }
             (Access::Strided(..) | Access::Gather(_), m) => {
                 let all = ir.int(ty.as_bool(), 1);
@@ -168,25 +182,73 @@ impl<'f> ExprEmitter<'f> {
         Ok((self.to_register(value, ty), group))
     }
 
-    /// Small elements anywhere, which processors do not gather. Their indices leave the vector before they become addresses, since twice as many do so at
-    /// once.
-    fn one_by_one(&self, buffer: &Flat, index: &'f Expr, ty: Type, group: Group) -> Result<Val, String> {
+    /// Elements anywhere, where no instruction gathers them: bytes and words, and before AVX-512 those whose indices lie side by side in memory. These
+    /// are read from there again, which is one instruction for each, not two or three. Other indices leave the vector before they become addresses,
+    /// since twice as many do so at once.
+    fn one_by_one(
+        &self,
+        buffer: &Flat,
+        index: &'f Expr,
+        ty: Type,
+        group: Group,
+    ) -> Result<Option<Val>, String> {
         let ir = self.ir;
         let element = ir.memory_ty(Type::of(ty.scalar));
-        let (shared, indices, index_ty) = match self.apart(index) {
-            Some((shared, lanes)) => (shared, lanes, Type::I32),
-            None => (None, self.done(index)?, Type::of(index.ty().scalar)),
-        };
+        let (shared, lanes) = self.apart(index).unwrap_or((None, index));
+        let (vector, lanes_ty) = (self.done(lanes)?, Type::of(lanes.ty().scalar));
+        let beside = self.side_by_side_in_memory(lanes)?;
+        if ty.scalar.bytes() > 2 && (ir.gathers.get() || beside.is_none()) {
+            return Ok(None);
+        }
         let base = self.shared_base(buffer, shared, ty)?;
         let mut all = ir.poison(ir.memory_ty(ty));
         for i in 0..ty.lanes {
-            let at = self.index(ir.extract(indices, i), index_ty);
-            let p = ir.far_element_ptr(element, base, at);
-            let v = ir.load(element, p, ty.scalar.bytes() as u32);
+            let at = match &beside {
+                Some(numbers) => self.reread(numbers, i),
+                None => self.index(ir.extract(vector, i), lanes_ty),
+            };
+            let v = ir.load(element, ir.far_element_ptr(element, base, at), ty.scalar.bytes() as u32);
             self.mark_load(v, group);
             all = ir.insert(all, v, i);
         }
-        Ok(all)
+        Ok(Some(all))
+    }
+
+    /// Where the lanes of an index were loaded from, if from side by side.
+    fn side_by_side_in_memory(&self, lanes: &'f Expr) -> Result<Option<Numbers>, String> {
+        let mut types = vec![];
+        let mut e = lanes;
+        while let ExprKind::Cast(a) = e.kind()
+            && e.ty().scalar.is_int()
+        {
+            types.push(e.ty().scalar);
+            e = a;
+        }
+        let ExprKind::Load { buffer, index, predicate: None } = e.kind() else { return Ok(None) };
+        let access = Access::of(index);
+        match access {
+            Access::Dense(first)
+                if e.ty().scalar.is_int() && !self.aliasing.in_registers(buffer, first, e.ty().lanes) =>
+            {
+                types.reverse();
+                let (first, ty) = (self.address(buffer, &access, e.ty())?, Type::of(e.ty().scalar));
+                Ok(Some(Numbers { first, ty, group: self.group(buffer)?, types }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// One of them, as an i64.
+    fn reread(&self, numbers: &Numbers, lane: u16) -> Val {
+        let (ir, mut ty) = (self.ir, numbers.ty);
+        let p = ir.element_ptr(ir.ty(ty), numbers.first, ir.int(Type::I64, lane.into()));
+        let mut v = ir.load(ir.ty(ty), p, ty.scalar.bytes() as u32);
+        self.mark_load(v, numbers.group);
+        for &to in &numbers.types {
+            v = Arith(ir).cast(v, ty, to);
+            ty = Type::of(to);
+        }
+        self.index(v, ty)
     }
 
     /// Lanes a small stride apart: dense loads of the elements from the first to the last lane's, and shuffles. Nothing else is
@@ -205,21 +267,15 @@ impl<'f> ExprEmitter<'f> {
         let (memory, bytes) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
         let dense = |offset: i64| {
             let p = ir.element_ptr(element, p, ir.int(Type::I64, offset));
-            let v = match mask {
-                None => ir.load(memory, p, bytes),
-                Some(m) => {
-                    // An element is loaded for the lane that it is of; those in between are of none.
-                    let lane = |e: i64| if e % stride == 0 { e / stride } else { n };
-                    let lanes: Vec<u16> = (offset..offset + n).map(|e| lane(e) as u16).collect();
-                    let m = ir.shuffle(m, ir.zero(ir.type_of(m)), &lanes);
-                    let v =
-                        ir.intrinsic("llvm.masked.load", &[memory, ir.ptr_ty()], &[p, m, ir.zero(memory)]);
-                    ir.call_align(v, 0, bytes as u64);
-                    v
-                }
+            let Some(m) = mask else {
+                let v = ir.load(memory, p, bytes);
+                self.mark_load(v, group);
+                return v;
             };
-            self.mark_load(v, group);
-            v
+            // An element is loaded for the lane that it is of; those in between are of none.
+            let lane = |e: i64| if e % stride == 0 { e / stride } else { n };
+            let lanes: Vec<u16> = (offset..offset + n).map(|e| lane(e) as u16).collect();
+            self.masked_load(p, ir.shuffle(m, ir.zero(ir.type_of(m)), &lanes), ty, group)
         };
         if stride < 0 {
             return Ok(ir.pick(dense(1 - n), &(0..ty.lanes).rev().collect::<Vec<_>>()));
@@ -292,7 +348,8 @@ impl<'f> ExprEmitter<'f> {
                 ir.store(ir.select(m, v, old), p, align)
             }
             (Access::Dense(_), Some(m)) => {
-                ir.masked_store("llvm.masked.store", memory, ir.ptr_ty(), v, p, m, align)
+                self.masked_store(v, p, m, ty, group);
+                return Ok(());
             }
             (Access::Strided(..) | Access::Gather(_), m) => {
                 let m = m.unwrap_or_else(|| ir.int(ty.as_bool(), 1));

@@ -8,7 +8,7 @@
 //! | `ir.rs` | a thin layer over LLVM's C interface; `message.rs` its strings and errors |
 //! | `alias.rs` | which buffers may share memory |
 //! | `scope.rs` | values of names and of expressions already emitted |
-//! | `expr.rs` | expressions; `arith.rs` their operators, `convert.rs` floats to integers, `fractions.rs` fractions of 16 bits, `memory.rs` loads and stores |
+//! | `expr.rs` | expressions; `arith.rs` their operators, `convert.rs` floats to integers, `fractions.rs` fractions of 16 bits, `memory.rs` loads and stores, `masked.rs` those under a mask |
 //! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `atomic.rs` indivisible updates, `profile.rs` who computes |
 //! | `kernel.rs`, `device.rs` | kernels of a GPU: blocks, threads, barriers; `warp.rs` sums over lanes |
 //! | `optimize.rs` | target machine, pass list, object and assembly |
@@ -28,6 +28,7 @@ mod fractions;
 mod ir;
 mod jit;
 mod kernel;
+mod masked;
 mod maths;
 mod memory;
 pub(in crate::backend) mod message;

@@ -101,6 +101,10 @@ impl Frame {
         ir.fractions.replace(x86::fractions(&processor.name, &processor.features));
         ir.permutes.set(x86::has(&processor.features, "avx512vbmi"));
         ir.gathers.set(x86::has(&processor.features, "avx512f"));
+        ir.masks.set(match target.gpu {
+            Some(_) => Some(1),
+            None => x86::masks(&processor.features),
+        });
         ir.function_flag(fun, "nounwind");
         ir.function_attribute(fun, "target-cpu", &processor.name);
         ir.function_attribute(fun, "target-features", &processor.features);

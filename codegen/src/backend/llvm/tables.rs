@@ -23,6 +23,7 @@ impl ExprEmitter<'_> {
         let (None, lanes) = self.apart(index)? else { return None };
         let (base, vector) = (self.buffer(buffer).ok()?, ir.ty(ty));
         let (short, byte) = (Type::of(ScalarType::U16).with_lanes(WIDE), Type::of(ScalarType::U8));
+        let lanes = self.done(lanes).ok()?;
         let place = ir.cast(LLVMOpcode::LLVMTrunc, lanes, ir.ty(short));
         let low = ir.cast(LLVMOpcode::LLVMTrunc, place, vector);
         let part = |at: i64| {

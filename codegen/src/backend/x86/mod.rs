@@ -46,6 +46,14 @@ pub(super) fn has(features: &str, feature: &str) -> bool {
     features.split(',').any(|x| x.strip_prefix('+') == Some(feature))
 }
 
+/// Bytes of the smallest elements whose vectors are loaded and stored under a mask, if any are.
+pub(super) fn masks(features: &str) -> Option<u32> {
+    match has(features, "avx512bw") {
+        true => Some(1),
+        false => has(features, "avx").then_some(4),
+    }
+}
+
 /// f32 lanes of the vectors that are worth using: 16 where 512-bit units run at full clock (Zen 4 and later, Ice Lake and
 /// later), 8 on other machines with AVX, else 4.
 pub(super) fn preferred_lanes(cpu: &str, features: &str) -> i32 {
