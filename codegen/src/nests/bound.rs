@@ -3,7 +3,7 @@
 //! The region takes the place of the required one, which must lie inside: asserted at run time at root, where all that
 //! the pipeline needs of the Func is known; proved at the compute level for an extent without a minimum.
 
-use crate::analysis::algebra::build::{add, offset, sub};
+use crate::analysis::algebra::build::{add, mul, offset, sub};
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
@@ -11,7 +11,7 @@ use crate::nests::checks::assertion;
 use crate::nests::regions::Regions;
 use crate::nests::scope::Scope;
 use crate::plan::plans::{Change, Level, Stage, illegal};
-use crate::schedule::{Directive, Tail};
+use crate::schedule::{Directive, StageId, Tail};
 
 /// Replaces the interval that a Func needs in a dimension at `level` by the one that the schedule says, if it says one.
 pub(super) fn bound(
@@ -30,16 +30,22 @@ pub(super) fn bound(
         Some(min) => min.clone(),
         None if *level == f.compute => regions.bind(&mut scope.facts, format!("{prefix}.min"), &i.min),
         None => {
-            // Inner regions are blocks of this one, or start anywhere in it.
-            let last = if are_blocks(scope, func, d, &b.extent) { &i.min } else { &i.max };
-            i.max = build::max(&i.max, &offset(&add(last, &b.extent), -1));
+            i.max = match blocks(scope, func, d, &b.extent) {
+                Blocks::Inside => build::max(&i.max, &offset(&add(&i.min, &b.extent), -1)),
+                Blocks::FromStart => {
+                    let n = build::div(&offset(&add(&i.extent(), &b.extent), -1), &b.extent);
+                    let n = regions.bind(&mut scope.facts, format!("{prefix}.tiles"), &n);
+                    offset(&add(&i.min, &mul(&n, &b.extent)), -1)
+                }
+                Blocks::Anywhere => build::max(&i.max, &offset(&add(&i.max, &b.extent), -1)),
+            };
             return Ok(());
         }
     };
     // A block of which a guard leaves nothing may begin behind everything that is needed, where the storage ends.
     if b.min.is_none()
         && *level != f.store
-        && !are_blocks(scope, func, d, &b.extent)
+        && blocks(scope, func, d, &b.extent) != Blocks::Inside
         && !scope.facts.proves_le(&i.min, &i.max)
     {
         let rule = format!("an iteration of {level} may need no coordinate, and its storage is further out");
@@ -59,37 +65,65 @@ pub(super) fn bound(
     Ok(())
 }
 
-/// Is what an iteration of the compute level needs of dimension `d` always a block of `extent` of a whole region, which moves back where it
-/// would end outside? So it is where readers have this size of blocks themselves, in loops of their own at root, or are such blocks
-/// that are computed at the same level.
-fn are_blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> bool {
+/// Where the blocks lie that iterations of the compute level need of a whole region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blocks {
+    /// All of them inside; one that would end outside moves back.
+    Inside,
+    /// One behind the other from the first coordinate on; the last may end outside.
+    FromStart,
+    /// They begin anywhere in it.
+    Anywhere,
+}
+
+/// What an iteration of the compute level needs of dimension `d`, in blocks of `extent`. The blocks are those of readers that have this size of blocks
+/// themselves, in loops of their own at root, or that are such blocks and are computed at the same level.
+fn blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> Blocks {
     let plan = scope.plan;
     let f = &plan.funcs[func];
-    let Level::At(level) = &f.compute else { return false };
-    scope.callers(func).iter().filter(|(stage, _)| stage.func != *func).all(|(stage, calls)| {
+    let Level::At(level) = &f.compute else { return Blocks::Anywhere };
+    let of_reader = |stage: &StageId, coordinate: &Expr| {
         let (s, g) = (scope.version_of(stage), &plan.funcs[&stage.func]);
         let at = plan.loop_at(&s.id, level).and_then(|v| s.dims.iter().position(|d| *d.name == *v));
-        let is_block = |coordinate: &Expr| match (coordinate.kind(), at) {
-            (ExprKind::Var(v), Some(at)) => g.compute == Level::Root && splits_into(s, v, extent, at),
+        match (coordinate.kind(), at) {
+            (ExprKind::Var(v), Some(at)) if g.compute == Level::Root => split_into(s, v, extent, at),
             (ExprKind::Var(v), None) if g.compute == f.compute => {
                 let e = g.func.vars.iter().position(|own| own.name() == v);
                 let same =
                     |e: &usize| g.bound[*e].as_ref().is_some_and(|b| b.min.is_none() && b.extent == *extent);
-                e.filter(same).is_some_and(|e| are_blocks(scope, &g.func.name, e, extent))
+                e.filter(same).map_or(Blocks::Anywhere, |e| blocks(scope, &g.func.name, e, extent))
             }
-            _ => false,
-        };
-        calls.iter().all(|args| is_block(&args[d]))
-    })
+            _ => Blocks::Anywhere,
+        }
+    };
+    let readers: Vec<_> = scope.callers(func).iter().filter(|(stage, _)| stage.func != *func).collect();
+    let mut all =
+        readers.iter().flat_map(|(stage, calls)| calls.iter().map(|args| of_reader(stage, &args[d])));
+    let first = all.next().unwrap_or(Blocks::Inside);
+    // Another reader may begin elsewhere.
+    let same = all.all(|other| other == first) && (first == Blocks::Inside || readers.len() == 1);
+    if same { first } else { Blocks::Anywhere }
 }
 
-/// Is variable `v` split into blocks of `extent` that move back inside, by loops at position `at` and around it, and loops inside of it?
-fn splits_into(s: &Stage, v: &Name, extent: &Expr, at: usize) -> bool {
-    let Some(Change::Split(t)) = s.replaced(v) else { return false };
-    t.tail == Tail::ShiftInwards
-        && t.factor == *extent
-        && places(s, &t.outer).iter().all(|&k| k >= at)
-        && places(s, &t.inner).iter().all(|&k| k < at)
+/// The blocks of `extent` that variable `v` is split into, by loops at position `at` and around it, and loops inside of it.
+fn split_into(s: &Stage, v: &Name, extent: &Expr, at: usize) -> Blocks {
+    let Some(Change::Split(t)) = s.replaced(v) else { return Blocks::Anywhere };
+    if !places(s, &t.outer).iter().all(|&k| k >= at) {
+        return Blocks::Anywhere;
+    }
+    let guarded = matches!(t.tail, Tail::GuardWithIf | Tail::Predicate);
+    if t.factor == *extent && places(s, &t.inner).iter().all(|&k| k < at) {
+        return match t.tail {
+            Tail::ShiftInwards => Blocks::Inside,
+            _ if guarded => Blocks::FromStart,
+            _ => Blocks::Anywhere,
+        };
+    }
+    let whole = |(factor, extent): (i64, i64)| extent > 0 && factor % extent == 0;
+    match guarded && t.factor.as_int().zip(extent.as_int()).is_some_and(whole) {
+        true if split_into(s, &t.inner, extent, at) == Blocks::FromStart => Blocks::FromStart,
+        _ => Blocks::Anywhere,
+    }
 }
 
 /// The loops that `name` became, as positions.
