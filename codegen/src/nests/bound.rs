@@ -167,6 +167,9 @@ fn require_domain(
     let message = format!("{func}: {text}: the extent of dimension {d} of the output differs, it is");
     let extent = offset(&sub(&domain.max, &domain.min), 1);
     regions.checks.extend(assertion(&scope.facts, &equal, message, &[extent]));
-    scope.facts.assume(&domain.max.le(&given.max));
-    scope.facts.assume(&given.max.le(&domain.max));
+    // That nothing else is needed is known, too: all of it goes to the buffer, without storage beside that.
+    for (a, b) in [(domain, given), (given, domain)] {
+        scope.facts.assume(&a.min.le(&b.min));
+        scope.facts.assume(&a.max.le(&b.max));
+    }
 }

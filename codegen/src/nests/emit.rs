@@ -16,7 +16,7 @@ use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
 use crate::nests::slots::{Emit, Item, Mode};
 use crate::nests::walk::Walk;
-use crate::plan::plans::{FuncPlan, Level, Plan, Stage, illegal};
+use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 use crate::schedule::{ForKind, LoopLevel};
 
 /// Loops of constant extents (vectors, copies, threads) are at most that long.
@@ -128,7 +128,7 @@ impl<'p> Walk<'p> {
         if let Some(outside) = outside {
             self.regions = outside;
         }
-        let other = match cx.destination.intermediate || keeps_windows(plan, cx.s, j) {
+        let other = match cx.destination.intermediate {
             true => Some(self.item(cx, j, i + 1, Mode::NotOwn)?),
             false => None,
         };
@@ -262,16 +262,6 @@ pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<E
     }
     scope.around.push(Around::Loop(level, var.clone(), kind));
     Ok(Entered { var, min, max, extent, kind, once: None })
-}
-
-/// Does an iteration inside the `j` outermost loops of `s` leave values to the next, as those of a Func that slides?
-fn keeps_windows(plan: &Plan, s: &Stage, j: usize) -> bool {
-    let entered = &s.dims[s.dims.len() - j..];
-    let is_outside = |f: &FuncPlan| match &f.compute {
-        Level::Root => true,
-        Level::At(l) => l.stage == s.id && entered.iter().any(|d| d.name == l.var),
-    };
-    plan.funcs.values().any(|f| f.store != f.compute && !is_outside(f))
 }
 
 /// The innermost statement.

@@ -1,8 +1,7 @@
 //! Outputs with storage of their own, besides the buffer.
 //!
 //! An output that is computed inside a nest, or read beyond its domain, has storage like an intermediate; each point of
-//! the domain goes to the output buffer once, from the iteration whose own tile holds it ([`crate::nests::sinks`]). An output at root that nothing
-//! reads has none: what its nest computes beyond the domain is dropped.
+//! the domain goes to the output buffer once, from the iteration whose own tile holds it ([`crate::nests::sinks`]).
 
 use crate::analysis::algebra::Interval;
 use crate::expr::{Expr, Name};
@@ -22,17 +21,12 @@ pub(super) struct Destination {
     pub output: bool,
 }
 
-/// Does `f` need storage besides the output buffer? Not if its region, which was inferred, is known to lie in that, nor if nothing reads it: then
-/// what lies outside is not stored.
+/// Does `f` need storage besides the output buffer? Not if its region, which was inferred, is known to lie in that.
 pub(super) fn has_storage(scope: &Scope, regions: &Regions, f: &FuncPlan) -> bool {
     let name = &f.func.name;
-    let is_read = || f.stages.len() > 1 || !scope.callers(name).is_empty();
-    f.output.is_none() || f.sink || (f.compute != Level::Root || is_read()) && exceeds(scope, regions, f)
-}
-
-/// May the region of an output reach beyond its buffer, as where a schedule rounds it up or says what it is?
-pub(super) fn exceeds(scope: &Scope, regions: &Regions, f: &FuncPlan) -> bool {
-    let name = &f.func.name;
+    if f.output.is_none() || f.sink {
+        return true;
+    }
     let Some(region) = regions.at.get(&(name.clone(), Level::Root)) else { return true };
     // The tests at root see to it that no buffer is empty.
     let mut facts = scope.facts.clone();
@@ -54,9 +48,12 @@ pub(super) fn destination(found: &Found, f: &FuncPlan, s: &Stage) -> Destination
     Destination { intermediate, output }
 }
 
-/// The coordinates, per dimension, at which a point goes to the output buffer, if not all do.
+/// The coordinates, per dimension, at which a point that also has intermediate storage goes to the output buffer.
 pub(super) fn own_intervals(regions: &Regions, f: &FuncPlan, to: Destination) -> Vec<Interval> {
-    regions.own.get(&f.func.name).filter(|_| to.output).cloned().unwrap_or_default()
+    if !to.output || !to.intermediate {
+        return vec![];
+    }
+    regions.own.get(&f.func.name).cloned().unwrap_or_default()
 }
 
 /// Copies the own tile of an output with update definitions from its storage to its buffer.

@@ -11,7 +11,7 @@ use crate::expr::Expr;
 use crate::ir::stmt::Stmt;
 use crate::nests::bounds_inference::{ranges_of, region};
 use crate::nests::checks::assertion;
-use crate::nests::outputs::exceeds;
+use crate::nests::outputs::has_storage;
 use crate::nests::regions::Regions;
 use crate::nests::scope::Scope;
 use crate::plan::plans::{FuncPlan, Level, Plan, Stage, illegal, own_var};
@@ -90,7 +90,7 @@ pub(super) fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -
             let ranges = ranges_of(scope, regions, &consumer.id, &f.store)?;
             consumer.coords.iter().map(|c| ranges[c].clone()).collect()
         }
-        _ if f.output.is_some() && exceeds(scope, regions, f) => {
+        _ if f.output.is_some() && has_storage(scope, regions, f) => {
             (0..f.func.vars.len()).map(|d| scope.domain(name, d)).collect()
         }
         _ => return Ok(()),
