@@ -13,7 +13,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[Parameter::real("sigma", "width of the Gaussian, in pixels", 1.5, 0.1, 10.0)],
     build,
     extents: as_first,
-    schedules: schedules!("unsharp"),
+    schedules: schedules!("unsharp", narrow),
 };
 
 fn build(setup: &Setup) -> Pipeline {
