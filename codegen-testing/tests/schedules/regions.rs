@@ -1,7 +1,7 @@
 //! bound, bound_extent, align_bounds, align_storage, reorder_storage, set_estimate.
 
 use crate::support::{plane, ran, refused, schedule};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Constraint, Expr, Func, Pipeline, ScalarType, Schedule};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 
 const I32: ScalarType = ScalarType::I32;
@@ -37,6 +37,49 @@ fn a_bound_makes_loops_constant() {
     texts(&schedule(
         "out: split(x, xo, xi, 4, predicate) g: compute_at(out, xo) bound_extent(x, 8) vectorize(x)",
     ));
+}
+
+/// An output whose region is said goes to its buffer, which is as large, and nowhere else.
+#[test]
+fn a_bound_output_has_no_storage() {
+    let mut p = taps();
+    p.outputs.clear();
+    p.output_strided(&p.funcs["out"].clone(), Constraint::defaults(2));
+    let b = bindings(vec![("in", pattern(&[I32], &[16, 5], 3))], vec![]);
+    for text in ["out: bound(x, 0, 16)", "out: bound_extent(x, 16) bound(y, 0, 5) split(x, xo, xi, 4, auto)"]
+    {
+        let r = check(&p, &schedule(text), &b, &[vec![16, 5]], 0.0);
+        assert_eq!(r.counters.of("out").allocations, 0, "{text}\n{}", r.nests);
+    }
+}
+
+/// Blocks behind a guard follow each other from the first point on: what they read is no more than whole blocks hold.
+#[test]
+fn guarded_blocks_of_a_bounded_extent_lie_side_by_side() {
+    let (mut p, i, vars) = plane("blocks");
+    let at = [vars[0].expr(), vars[1].expr()];
+    let inside = at[0].clone().max(0).min(i.extent(0) - 1);
+    let f = p.func(Func::new("f", &vars, vec![i.at(&[inside, at[1].clone()], 0) * 3]));
+    let g = p.func(Func::new("g", &vars, vec![f.at(&at, 0) + 1]));
+    let out = p.func(Func::new("out", &vars, vec![g.at(&at, 0) * 2]));
+    p.output(&out);
+    let tail = |outer: &str, factor: usize| {
+        format!(
+            "out: split(x, xo, xr, {factor}, {outer}) split(xr, xm, xi, 4, guard) reorder(xi, xm, y, xo)
+             g: compute_at(out, xm) bound_extent(x, 4) f: compute_at(out, xo) store_in(heap)"
+        )
+    };
+    for (text, width) in [(tail("predicate", 8), 8), (tail("guard", 12), 12)] {
+        for w in [16, 13, 12, 9, 3] {
+            let b = bindings(vec![("in", pattern(&[I32], &[w, 5], 3))], vec![]);
+            let r = check(&p, &schedule(&text), &b, &[vec![w, 5]], 0.0);
+            assert_eq!(r.counters.of("f").allocated, width * 5, "{text}, {w} wide\n{}", r.nests);
+        }
+    }
+    assert_eq!(
+        refused(&p, &schedule(&tail("guard", 6))),
+        "g: bound_extent(x, 4): an iteration of out, xm may need no coordinate, and its block would begin behind what there is to read"
+    );
 }
 
 #[test]

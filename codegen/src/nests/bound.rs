@@ -10,7 +10,7 @@ use crate::expr::{Expr, ExprKind, Name};
 use crate::nests::checks::assertion;
 use crate::nests::regions::Regions;
 use crate::nests::scope::Scope;
-use crate::plan::plans::{Change, Level, Stage, illegal};
+use crate::plan::plans::{Change, Level, Split, Stage, illegal};
 use crate::schedule::{Directive, StageId, Tail};
 
 /// Replaces the interval that a Func needs in a dimension at `level` by the one that the schedule says, if it says one.
@@ -32,24 +32,28 @@ pub(super) fn bound(
         None => {
             i.max = match blocks(scope, func, d, &b.extent) {
                 Blocks::Inside => build::max(&i.max, &offset(&add(&i.min, &b.extent), -1)),
-                Blocks::FromStart => {
-                    let n = build::div(&offset(&add(&i.extent(), &b.extent), -1), &b.extent);
-                    let n = regions.bind(&mut scope.facts, format!("{prefix}.tiles"), &n);
-                    offset(&add(&i.min, &mul(&n, &b.extent)), -1)
+                Blocks::FromStart(run) => {
+                    let n = build::div(&offset(&add(&i.extent(), &run), -1), &run);
+                    let n = regions.bind(&mut scope.facts, format!("{prefix}.runs"), &n);
+                    offset(&add(&i.min, &mul(&n, &run)), -1)
                 }
                 Blocks::Anywhere => build::max(&i.max, &offset(&add(&i.max, &b.extent), -1)),
             };
             return Ok(());
         }
     };
-    // A block of which a guard leaves nothing may begin behind everything that is needed, where the storage ends.
-    if b.min.is_none()
-        && *level != f.store
-        && blocks(scope, func, d, &b.extent) != Blocks::Inside
-        && !scope.facts.proves_le(&i.min, &i.max)
-    {
-        let rule = format!("an iteration of {level} may need no coordinate, and its storage is further out");
-        return Err(illegal(&f.stages[0].id, text, rule));
+    if b.min.is_none() && *level != Level::Root && !scope.facts.proves_le(&i.min, &i.max) {
+        // A block of which a guard leaves nothing may begin behind everything that is needed.
+        let rule = match blocks(scope, func, d, &b.extent) {
+            Blocks::Inside => None,
+            _ if *level != f.store => Some("its storage is further out"),
+            Blocks::FromStart(_) => None,
+            Blocks::Anywhere => Some("its block would begin behind what there is to read"),
+        };
+        if let Some(rule) = rule {
+            let rule = format!("an iteration of {level} may need no coordinate, and {rule}");
+            return Err(illegal(&f.stages[0].id, text, rule));
+        }
     }
     let given = Interval { max: offset(&add(&min, &b.extent), -1), min };
     if *level == Level::Root {
@@ -66,12 +70,12 @@ pub(super) fn bound(
 }
 
 /// Where the blocks lie that iterations of the compute level need of a whole region.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 enum Blocks {
     /// All of them inside; one that would end outside moves back.
     Inside,
-    /// One behind the other from the first coordinate on; the last may end outside.
-    FromStart,
+    /// One behind the other from the first coordinate on, in whole runs of so many coordinates: the last ones may lie outside.
+    FromStart(Expr),
     /// They begin anywhere in it.
     Anywhere,
 }
@@ -105,23 +109,26 @@ fn blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> Blocks {
     if same { first } else { Blocks::Anywhere }
 }
 
-/// The blocks of `extent` that variable `v` is split into, by loops at position `at` and around it, and loops inside of it.
+/// The blocks of `extent` that variable `v` is split into, once or twice, by loops at position `at` and around it, and loops inside of it.
 fn split_into(s: &Stage, v: &Name, extent: &Expr, at: usize) -> Blocks {
-    let Some(Change::Split(t)) = s.replaced(v) else { return Blocks::Anywhere };
-    if !places(s, &t.outer).iter().all(|&k| k >= at) {
-        return Blocks::Anywhere;
-    }
-    let guarded = matches!(t.tail, Tail::GuardWithIf | Tail::Predicate);
-    if t.factor == *extent && places(s, &t.inner).iter().all(|&k| k < at) {
-        return match t.tail {
-            Tail::ShiftInwards => Blocks::Inside,
-            _ if guarded => Blocks::FromStart,
-            _ => Blocks::Anywhere,
-        };
-    }
-    let whole = |(factor, extent): (i64, i64)| extent > 0 && factor % extent == 0;
-    match guarded && t.factor.as_int().zip(extent.as_int()).is_some_and(whole) {
-        true if split_into(s, &t.inner, extent, at) == Blocks::FromStart => Blocks::FromStart,
+    let around = |t: &Split| places(s, &t.outer).iter().all(|&k| k >= at);
+    let split = |v: &Name| match s.replaced(v) {
+        Some(Change::Split(t)) if around(t) => Some(t),
+        _ => None,
+    };
+    let is_last = |t: &Split| t.factor == *extent && places(s, &t.inner).iter().all(|&k| k < at);
+    let guards = |t: &Split| matches!(t.tail, Tail::GuardWithIf | Tail::Predicate);
+    let Some(t) = split(v) else { return Blocks::Anywhere };
+    match split(&t.inner) {
+        _ if is_last(t) && t.tail == Tail::ShiftInwards => Blocks::Inside,
+        _ if is_last(t) && guards(t) => Blocks::FromStart(extent.clone()),
+        Some(inner) if guards(t) && guards(inner) && is_last(inner) => {
+            let whole = |(run, extent): (i64, i64)| extent > 0 && run % extent == 0;
+            match t.factor.as_int().zip(extent.as_int()).is_some_and(whole) {
+                true => Blocks::FromStart(t.factor.clone()),
+                false => Blocks::Anywhere,
+            }
+        }
         _ => Blocks::Anywhere,
     }
 }

@@ -150,6 +150,92 @@ fn masked_gathers_have_no_branches() {
     }
 }
 
+/// Levels of x86-64, of which this machine may have some: elements of how many bytes have instructions that mask them differs.
+const LEVELS: [Level; 3] = [Level::X86V2, Level::X86V3, Level::X86V4];
+
+/// The conditional jumps and the lines of a function's machine code.
+fn jumps(f: &LoweredFunction, level: Level) -> [usize; 2] {
+    let asm = crate::backend::llvm::listing(f, &level.anywhere()).unwrap().asm;
+    let jump = |l: &&str| l.trim_start().starts_with('j') && !l.trim_start().starts_with("jmp");
+    [asm.lines().filter(jump).count(), asm.lines().count()]
+}
+
+/// Elements of any size, under all masks: only those of true lanes are read and written.
+#[test]
+fn masked_vectors_touch_their_lanes() {
+    fn check<T: Element + PartialEq + std::fmt::Debug>(target: &Target, numbers: &[T], zero: T, old: T) {
+        let lanes = numbers.len() as u16;
+        let dense = || ramp(Expr::int(Type::I64, 0), 1, lanes);
+        let mask = || load("m", ScalarType::Bool, dense());
+        let read = load_if("a", T::TYPE, dense(), Some(mask()));
+        // What is read in the first place, and the same under a mask.
+        let body = vec![store("all", dense(), read.clone()), store_if("some", dense(), read, Some(mask()))];
+        let c = build().input("a", T::TYPE).input("m", ScalarType::Bool);
+        let c = c.output("all", T::TYPE).output("some", T::TYPE);
+        let f = c.lowered(Stmt::Block(body));
+        let c = Compiled::from_lowered(&f, c.signature, target).unwrap();
+        for bits in [0u64, 1, 1 << (lanes - 1), 0b1011_0010_1110_0101_1011_0110, (1 << 20) - 1, u64::MAX] {
+            let mask: Vec<bool> = (0..lanes).map(|l| bits >> l & 1 == 1).collect();
+            let (all, some) = (empty(T::TYPE, lanes.into()), filled(&vec![old; numbers.len()]));
+            let buffers = [("a", &filled(numbers)), ("m", &filled(&mask)), ("all", &all), ("some", &some)];
+            run(&c, &buffers, &[]);
+            let chosen = |other: T| -> Vec<T> {
+                numbers.iter().zip(&mask).map(|(&v, &m)| if m { v } else { other }).collect()
+            };
+            let name = format!("{:?}, {lanes} lanes, {bits:b}", T::TYPE);
+            assert_eq!((all.to_vec::<T>(), some.to_vec::<T>()), (chosen(zero), chosen(old)), "{name}");
+        }
+    }
+    let targets = LEVELS.iter().filter_map(|l| l.target().ok()).chain([Target::host()]);
+    for target in targets {
+        for lanes in [2u8, 8, 16, 24, 32] {
+            check(&target, &(1..=lanes).collect::<Vec<u8>>(), 0, 99);
+            check(&target, &(1..=lanes).map(|i| i16::from(i) * -300).collect::<Vec<_>>(), 0, 99);
+            check(&target, &(1..=lanes).map(|i| f32::from(i) * 0.5).collect::<Vec<_>>(), 0.0, 99.0);
+            check(&target, &(1..=lanes).map(|i| f64::from(i) * -0.5).collect::<Vec<_>>(), 0.0, 99.0);
+            check(&target, &(0..lanes).map(|i| i % 3 == 0).collect::<Vec<_>>(), false, true);
+        }
+    }
+}
+
+/// LLVM would jump over each lane of a mask that no instruction takes: here it is one loop, however many lanes there are.
+#[test]
+fn masks_without_instructions_are_loops() {
+    let masked = |lanes: u16, ty: ScalarType| {
+        let dense = || ramp(Expr::int(Type::I64, 0), 1, lanes);
+        let mask = || load("m", ScalarType::Bool, dense());
+        let body = store_if("out", dense(), load_if("a", ty, dense(), Some(mask())), Some(mask()));
+        build().input("a", ty).input("m", ScalarType::Bool).output("out", ty).lowered(body)
+    };
+    for level in LEVELS {
+        for ty in [ScalarType::U8, ScalarType::I16, F32] {
+            let [few, many] = [8, 32].map(|lanes| jumps(&masked(lanes, ty), level));
+            assert_eq!(few[0], many[0], "{level:?}, {ty:?}");
+            assert!(many[1] < 200, "{level:?}, {ty:?}: {} lines", many[1]);
+        }
+    }
+    assert_eq!(jumps(&masked(32, ScalarType::U8), Level::X86V4)[0], 0);
+}
+
+/// Indices that lie side by side in memory go from there to the addresses, not through a vector.
+#[test]
+fn lookups_read_their_indices_from_memory() {
+    let looked_up = |ty: ScalarType, add: i64| {
+        let dense = || ramp(Expr::int(Type::I64, 0), 1, 16);
+        let ids = load("ids", ScalarType::I16, dense()).cast(ScalarType::I32);
+        let at = if add == 0 { ids } else { ids + add };
+        let body = store("out", dense(), load("a", ty, index(at)));
+        build().input("a", ty).input("ids", ScalarType::I16).output("out", ty).lowered(body)
+    };
+    let extracted = |f: &LoweredFunction| {
+        let asm = crate::backend::llvm::listing(f, &Level::X86V3.anywhere()).unwrap().asm;
+        ["vpextr", "vmovq", "vgather"].iter().map(|op| asm.matches(op).count()).sum::<usize>()
+    };
+    assert_eq!(extracted(&looked_up(ScalarType::U8, 0)), 0);
+    assert_eq!(extracted(&looked_up(F32, 0)), 0);
+    assert!(extracted(&looked_up(ScalarType::U8, 1)) > 0);
+}
+
 #[test]
 fn narrow_and_bool_gathers() {
     let lanes = 16u16;
