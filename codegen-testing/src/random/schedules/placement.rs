@@ -68,6 +68,11 @@ impl Scheduler<'_> {
 
     /// A region that is larger than what is needed, as far as that can be known here.
     fn wide(&mut self, f: &Func, pure: &StageId, inside: bool) {
+        let blocks = self.blocks(f);
+        if inside && !blocks.is_empty() && self.rng.percent(50) {
+            let (var, extent) = self.rng.pick(&blocks);
+            return self.push(pure, Directive::Bound { var, min: None, extent });
+        }
         let var = self.rng.pick(&f.vars).name().clone();
         let (min, extent) = match f.vars.len() {
             1 => (Some(Expr::from(0)), BINS as i32),
@@ -75,6 +80,22 @@ impl Scheduler<'_> {
             _ => (Some(Expr::from(-50)), 150),
         };
         self.push(pure, Directive::Bound { var, min, extent: Expr::from(extent) });
+    }
+
+    /// The blocks that the consumer of `f` splits variables into which are named as those of `f`.
+    fn blocks(&self, f: &Func) -> Vec<(Name, Expr)> {
+        let stage = self.consumer(&f.name);
+        let directives = stage.and_then(|stage| self.case.schedule.stages.get(&stage)).into_iter().flatten();
+        let mut parts: Vec<(Name, Name)> =
+            f.vars.iter().map(|v| (v.name().clone(), v.name().clone())).collect();
+        let mut blocks = vec![];
+        for d in directives {
+            let Directive::Split { old, inner, factor, .. } = d else { continue };
+            let Some((_, of)) = parts.iter().find(|(part, _)| part == old).cloned() else { continue };
+            blocks.push((of.clone(), factor.clone()));
+            parts.push((inner.clone(), of));
+        }
+        blocks
     }
 
     /// An output inside of its consumer, or in place of an input; how it is stored.
