@@ -153,6 +153,10 @@ fn refusals() {
              g: compute_at(out, xio) store_at(out, xo) bound_extent(x, 64)",
             "g: bound_extent(x, 64): an iteration of out, xio may need no coordinate, and its storage is further out",
         ),
+        (
+            "out: split(x, xo, xr, 8, predicate) split(xr, xm, xi, 4, guard) g: compute_at(out, xm) bound_extent(x, 6)",
+            "g: bound_extent(x, 6): an iteration of out, xm may need no coordinate, and its block would begin behind what there is to read",
+        ),
         ("g: compute_root set_estimate(x, 0, 0)", "g: set_estimate(x, 0, 0): the extent must be at least 1"),
         ("g: compute_root align_storage(x, 0)", "g: align_storage(x, 0): the modulus must be in 1..=2^20"),
         ("g: compute_root reorder_storage(x)", "g: reorder_storage(x): name all dimensions, fastest first"),

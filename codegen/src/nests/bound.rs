@@ -6,6 +6,7 @@
 use crate::analysis::algebra::build::{add, mul, offset, sub};
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
+use crate::expr::walk::variables;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::nests::checks::assertion;
 use crate::nests::regions::Regions;
@@ -37,7 +38,7 @@ pub(super) fn bound(
                     let n = regions.bind(&mut scope.facts, format!("{prefix}.runs"), &n);
                     offset(&add(&i.min, &mul(&n, &run)), -1)
                 }
-                Blocks::Anywhere => build::max(&i.max, &offset(&add(&i.max, &b.extent), -1)),
+                Blocks::Anywhere | Blocks::Beyond => build::max(&i.max, &offset(&add(&i.max, &b.extent), -1)),
             };
             return Ok(());
         }
@@ -47,8 +48,8 @@ pub(super) fn bound(
         let rule = match blocks(scope, func, d, &b.extent) {
             Blocks::Inside => None,
             _ if *level != f.store => Some("its storage is further out"),
-            Blocks::FromStart(_) => None,
-            Blocks::Anywhere => Some("its block would begin behind what there is to read"),
+            Blocks::Beyond => Some("its block would begin behind what there is to read"),
+            _ => None,
         };
         if let Some(rule) = rule {
             let rule = format!("an iteration of {level} may need no coordinate, and {rule}");
@@ -78,6 +79,8 @@ enum Blocks {
     FromStart(Expr),
     /// They begin anywhere in it.
     Anywhere,
+    /// Some of which a guard leaves nothing begin behind it.
+    Beyond,
 }
 
 /// What an iteration of the compute level needs of dimension `d`, in blocks of `extent`. The blocks are those of readers that have this size of blocks
@@ -86,6 +89,10 @@ fn blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> Blocks {
     let plan = scope.plan;
     let f = &plan.funcs[func];
     let Level::At(level) = &f.compute else { return Blocks::Anywhere };
+    let is_nested = |b: &Blocks| match b {
+        Blocks::FromStart(run) => run != extent,
+        other => *other == Blocks::Beyond,
+    };
     let of_reader = |stage: &StageId, coordinate: &Expr| {
         let (s, g) = (scope.version_of(stage), &plan.funcs[&stage.func]);
         let at = plan.loop_at(&s.id, level).and_then(|v| s.dims.iter().position(|d| *d.name == *v));
@@ -97,16 +104,26 @@ fn blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> Blocks {
                     |e: &usize| g.bound[*e].as_ref().is_some_and(|b| b.min.is_none() && b.extent == *extent);
                 e.filter(same).map_or(Blocks::Anywhere, |e| blocks(scope, &g.func.name, e, extent))
             }
+            (_, Some(at)) if g.compute == Level::Root => {
+                let mut of_vars = variables(coordinate).into_iter().map(|v| split_into(s, &v, extent, at));
+                if of_vars.any(|b| is_nested(&b)) { Blocks::Beyond } else { Blocks::Anywhere }
+            }
             _ => Blocks::Anywhere,
         }
     };
     let readers: Vec<_> = scope.callers(func).iter().filter(|(stage, _)| stage.func != *func).collect();
-    let mut all =
+    let of_readers =
         readers.iter().flat_map(|(stage, calls)| calls.iter().map(|args| of_reader(stage, &args[d])));
-    let first = all.next().unwrap_or(Blocks::Inside);
-    // Another reader may begin elsewhere.
-    let same = all.all(|other| other == first) && (first == Blocks::Inside || readers.len() == 1);
-    if same { first } else { Blocks::Anywhere }
+    let all: Vec<Blocks> = of_readers.collect();
+    match all.first() {
+        None => Blocks::Inside,
+        // Another reader may begin elsewhere.
+        Some(first) if all.iter().all(|b| b == first) && (*first == Blocks::Inside || readers.len() == 1) => {
+            first.clone()
+        }
+        _ if all.iter().any(is_nested) => Blocks::Beyond,
+        _ => Blocks::Anywhere,
+    }
 }
 
 /// The blocks of `extent` that variable `v` is split into, once or twice, by loops at position `at` and around it, and loops inside of it.
@@ -122,11 +139,12 @@ fn split_into(s: &Stage, v: &Name, extent: &Expr, at: usize) -> Blocks {
     match split(&t.inner) {
         _ if is_last(t) && t.tail == Tail::ShiftInwards => Blocks::Inside,
         _ if is_last(t) && guards(t) => Blocks::FromStart(extent.clone()),
-        Some(inner) if guards(t) && guards(inner) && is_last(inner) => {
+        Some(inner) if guards(t) => {
             let whole = |(run, extent): (i64, i64)| extent > 0 && run % extent == 0;
-            match t.factor.as_int().zip(extent.as_int()).is_some_and(whole) {
+            let fits = t.factor.as_int().zip(extent.as_int()).is_some_and(whole);
+            match guards(inner) && is_last(inner) && fits {
                 true => Blocks::FromStart(t.factor.clone()),
-                false => Blocks::Anywhere,
+                false => Blocks::Beyond,
             }
         }
         _ => Blocks::Anywhere,

@@ -5,7 +5,7 @@ use sumsq_energy::dag::{Access, At};
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
 /// Scalars of the coarsest level at most.
-pub const COARSEST: usize = 300;
+pub const COARSEST: usize = 100;
 
 /// The spaces of an energy whose unknowns some residual reads at several offsets.
 pub fn served(energy: &Energy) -> Vec<SpaceId> {
