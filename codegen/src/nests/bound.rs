@@ -70,7 +70,7 @@ pub(super) fn bound(
     Ok(())
 }
 
-/// Where the blocks lie that iterations of the compute level need of a whole region.
+/// Places in a whole region of the blocks that iterations of the compute level need.
 #[derive(Clone, PartialEq)]
 enum Blocks {
     /// All of them inside; one that would end outside moves back.
@@ -83,7 +83,7 @@ enum Blocks {
     Beyond,
 }
 
-/// What an iteration of the compute level needs of dimension `d`, in blocks of `extent`. The blocks are those of readers that have this size of blocks
+/// The blocks of `extent` that iterations of the compute level need of dimension `d`. They are those of readers that have this size of blocks
 /// themselves, in loops of their own at root, or that are such blocks and are computed at the same level.
 fn blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> Blocks {
     let plan = scope.plan;

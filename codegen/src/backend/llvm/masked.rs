@@ -68,7 +68,7 @@ impl ExprEmitter<'_> {
         self.ir.masks.get().is_some_and(|least| bytes >= least)
     }
 
-    /// What `whole` gives where all lanes of a mask are on; else `start`, given to `one` with each lane (an i64) that is on, from the first to the last.
+    /// The value of `whole` where all lanes of a mask are on; else `start`, given to `one` with each lane (an i64) that is on, from the first to the last.
     fn each_lane(
         &self,
         mask: Val,

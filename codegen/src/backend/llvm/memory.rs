@@ -214,7 +214,7 @@ impl<'f> ExprEmitter<'f> {
         Ok(Some(all))
     }
 
-    /// Where the lanes of an index were loaded from, if from side by side.
+    /// The place that the lanes of an index were loaded from, if side by side.
     fn side_by_side_in_memory(&self, lanes: &'f Expr) -> Result<Option<Numbers>, String> {
         let mut types = vec![];
         let mut e = lanes;
