@@ -4,7 +4,7 @@
 //! compare-and-exchange loop. The order is relaxed: the end of the parallel loop around orders everything after it.
 
 use super::arith::Arith;
-use super::ir::Val;
+use super::ir::{Val, bits_of};
 use super::scope::GroupSet;
 use super::stmt::StmtEmitter;
 use crate::expr::{BinaryOp, Expr, Flat};
@@ -56,12 +56,7 @@ impl<'f> StmtEmitter<'f> {
             ir.atomic_update(op, p, v);
             return Ok(());
         }
-        let bits = Type::of(match ty.scalar.bytes() {
-            1 => ScalarType::U8,
-            2 => ScalarType::U16,
-            4 => ScalarType::U32,
-            _ => ScalarType::U64,
-        });
+        let bits = bits_of(ty.scalar);
         let (bits_ty, value_ty) = (ir.ty(bits), ir.ty(ty));
         let first = ir.atomic_load(bits_ty, p, ty.scalar.bytes() as u32);
         let before = ir.current_block();

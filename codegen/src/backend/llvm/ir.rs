@@ -44,6 +44,16 @@ pub(super) struct Fun {
     pub ty: Ty,
 }
 
+/// The unsigned integer of as many bytes.
+pub(super) fn bits_of(scalar: ScalarType) -> Type {
+    Type::of(match scalar.bytes() {
+        1 => ScalarType::U8,
+        2 => ScalarType::U16,
+        4 => ScalarType::U32,
+        _ => ScalarType::U64,
+    })
+}
+
 /// Context, module and builder. Dropped in the order builder, module, context.
 pub(super) struct Ir {
     context: LLVMContextRef,

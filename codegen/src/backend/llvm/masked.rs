@@ -6,7 +6,7 @@
 
 use super::alias::Group;
 use super::expr::ExprEmitter;
-use super::ir::Val;
+use super::ir::{Val, bits_of};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
@@ -24,7 +24,7 @@ impl ExprEmitter<'_> {
             ir.call_align(v, 0, bytes.into());
             return marked(v);
         }
-        let (element, number) = (ir.memory_ty(Type::of(ty.scalar)), whole_number(bytes));
+        let (element, number) = (ir.memory_ty(Type::of(ty.scalar)), bits_of(ty.scalar));
         let places: Vec<Val> = (0..ty.lanes).map(|i| ir.int(number, i.into())).collect();
         let places = ir.const_vector(&places);
         self.each_lane(
@@ -106,14 +106,4 @@ impl ExprEmitter<'_> {
         ir.add_incoming(value, so_far, next);
         value
     }
-}
-
-/// The integer of a number of bytes.
-fn whole_number(bytes: u32) -> Type {
-    Type::of(match bytes {
-        1 => ScalarType::U8,
-        2 => ScalarType::U16,
-        4 => ScalarType::I32,
-        _ => ScalarType::I64,
-    })
 }

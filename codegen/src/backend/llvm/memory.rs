@@ -192,14 +192,17 @@ impl<'f> ExprEmitter<'f> {
         ty: Type,
         group: Group,
     ) -> Result<Option<Val>, String> {
-        let ir = self.ir;
-        let element = ir.memory_ty(Type::of(ty.scalar));
-        let (shared, lanes) = self.apart(index).unwrap_or((None, index));
-        let (vector, lanes_ty) = (self.done(lanes)?, Type::of(lanes.ty().scalar));
-        let beside = self.side_by_side_in_memory(lanes)?;
-        if ty.scalar.bytes() > 2 && (ir.gathers.get() || beside.is_none()) {
+        let (ir, is_small) = (self.ir, ty.scalar.bytes() <= 2);
+        if !is_small && ir.gathers.get() {
             return Ok(None);
         }
+        let (shared, lanes) = self.apart(index).unwrap_or((None, index));
+        let beside = self.side_by_side_in_memory(lanes)?;
+        if !is_small && beside.is_none() {
+            return Ok(None);
+        }
+        let element = ir.memory_ty(Type::of(ty.scalar));
+        let (vector, lanes_ty) = (self.done(lanes)?, Type::of(lanes.ty().scalar));
         let base = self.shared_base(buffer, shared, ty)?;
         let mut all = ir.poison(ir.memory_ty(ty));
         for i in 0..ty.lanes {
