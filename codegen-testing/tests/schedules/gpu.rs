@@ -197,6 +197,75 @@ fn kernels_move_past_others_to_be_one() {
     agree_on_gpu(&p, &schedule(&text), &b, &[vec![], vec![]]);
 }
 
+/// total() = sum of in(rx, ry) in float64, by two rows a block; one block more adds up the blocks, 128 at a time.
+fn sum_of_floats() -> (Pipeline, &'static str) {
+    let mut p = Pipeline::new("floats");
+    let input = p.input(Input::new("in", &[ScalarType::F32], 2));
+    let r = RDom::new([("rx", Expr::from(0), input.extent(0)), ("ry", Expr::from(0), input.extent(1))]);
+    let term = input.at(&[r.var(0), r.var(1)], 0).cast(ScalarType::F64);
+    let total = p.func(Func::sum("total", &[], r, vec![term]));
+    p.output(&total);
+    let text = "
+        total: gpu_single
+        total.update(0): relaxed split(ry, block, row, 2, predicate) rfactor(block as b, into blocks) \
+            split(block, turn, go, 128, predicate) split(go, go, gx, 32, predicate) rfactor(gx as l, into lines) \
+            gpu_single gpu_lanes(gx)
+        lines: relaxed bound(l, 0, 32) split(l, lb, lt, 32, predicate) gpu_blocks(lb) gpu_threads(lt)
+        lines.update(0): relaxed unroll(go) split(l, lb, lt, 32, predicate) reorder(go, turn, lt, lb) gpu_blocks(lb) gpu_threads(lt)
+        blocks: relaxed gpu_blocks(b)
+        blocks.update(0): relaxed split(rx, xo, lane, 32, predicate) rfactor(lane as l, into threads) reorder(lane, b) \
+            gpu_blocks(b) gpu_lanes(lane)
+        threads: relaxed compute_at(blocks.update(0), b) store_in(shared) gpu_threads(l)
+        threads.update(0): relaxed reorder(xo, row, l) gpu_threads(l)";
+    (p, text)
+}
+
+/// The block that adds up blocks asks for all of a turn's sums before it waits for one, and keeps its own in memory that its threads share; a block has its
+/// sum in memory once.
+#[test]
+fn sums_of_blocks_are_asked_for_at_once() {
+    let (p, text) = sum_of_floats();
+    let ptx =
+        sumsq_codegen::compile::ptx(&p, &schedule(text), &sumsq_codegen::Target::cuda(90)).expect("PTX");
+    let kernels: Vec<&str> = ptx.split(".visible .entry").skip(1).collect();
+    let count = |kernel: usize, what: &str| kernels[kernel].matches(what).count();
+    assert_eq!(kernels.len(), 2, "{ptx}");
+    assert_eq!((count(0, "st.global"), count(0, "ld.global.b64")), (1, 0), "{}", kernels[0]);
+    assert_eq!((count(1, "st.global"), count(1, "ld.global.b64")), (1, 0), "{}", kernels[1]);
+    // No branch between those of a turn, whether it is full or not.
+    let parts = kernels[1].split("\n$L").map(|part| part.matches("ld.global.nc").count());
+    assert_eq!(parts.filter(|n| *n > 0).collect::<Vec<_>>(), [4, 4], "{}", kernels[1]);
+    for (w, h) in [(40, 2), (70, 33), (1, 512), (33, 600)] {
+        let values = pattern(&[ScalarType::F32], &[w, h], 3);
+        let b = bindings(vec![("in", values)], vec![]);
+        check(&p, &schedule(text), &b, &[vec![]], 1e-12);
+        agree_on_gpu(&p, &schedule(text), &b, &[vec![]]);
+    }
+}
+
+/// Copies of an unrolled sum whose guards also say which threads there are: those that are not touch nothing.
+#[test]
+fn sums_under_guards_of_threads() {
+    let (mut p, input, vars) = plane("rows");
+    let (x, k) = (vars[0].expr(), RDom::new([("k", Expr::from(0), Expr::param("n", ScalarType::I32))]));
+    let twice = p.func(Func::new("twice", &vars, vec![input.at(&[x.clone(), vars[1].expr()], 0) * 2]));
+    let sum = Func::sum("out", &vars[..1], k.clone(), vec![twice.at(&[x, k.var(0)], 0)]);
+    let out = p.func(sum);
+    p.output(&out);
+    p.param("n", ScalarType::I32);
+    let text = "
+        twice: compute_root split(x, xo, xi, 32, predicate) reorder(xi, xo, y) gpu_blocks(xo) gpu_blocks(y) gpu_threads(xi)
+        out: split(x, xo, xi, 32, predicate) gpu_blocks(xo) gpu_threads(xi)
+        out.update(0): split(x, xo, xi, 32, predicate) split(k, ko, ki, 4, predicate) reorder(ki, ko, xi, xo) unroll(ki) \
+            gpu_blocks(xo) gpu_threads(xi)";
+    for (w, n) in [(33, 9), (64, 4), (1, 1), (40, 0)] {
+        let values = pattern(&[ScalarType::I32], &[w, 9], 3);
+        let b = bindings(vec![("in", values)], vec![("n", Value::Int(n))]);
+        check(&p, &schedule(text), &b, &[vec![w]], 0.0);
+        agree_on_gpu(&p, &schedule(text), &b, &[vec![w]]);
+    }
+}
+
 /// Blocks that read what others write, or whose threads each have elements of their own, stay in kernels of their own.
 #[test]
 fn kernels_that_need_other_blocks_stay_apart() {

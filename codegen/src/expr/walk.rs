@@ -197,6 +197,11 @@ pub fn any(e: &Expr, p: impl Fn(&Expr) -> bool) -> bool {
     found
 }
 
+/// True if an expression reads a buffer.
+pub(crate) fn loads(e: &Expr) -> bool {
+    any(e, |n| matches!(n.kind(), ExprKind::Load { .. }))
+}
+
 /// True if `e` mentions variable `name`.
 pub fn uses_var(e: &Expr, name: &str) -> bool {
     any(e, |n| matches!(n.kind(), ExprKind::Var(v) if &**v == name))

@@ -1,6 +1,7 @@
 //! Walking and rebuilding statements, for all passes.
 
-use crate::expr::{Expr, Name};
+use crate::expr::walk::any;
+use crate::expr::{Expr, ExprKind, Flat, Name};
 use crate::ir::stmt::Stmt;
 
 /// The statement with its own expressions (not those of nested statements) mapped by `f`, and its direct nested
@@ -126,6 +127,19 @@ pub fn own_exprs<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
             predicate.iter().for_each(f);
         }
     }
+}
+
+/// Does a statement read or write a buffer?
+pub(crate) fn mentions(s: &Stmt, buffer: &Flat) -> bool {
+    let mut found = false;
+    visit_stmts(s, &mut |s| {
+        found |= matches!(s, Stmt::Store { buffer: b, .. } | Stmt::Accumulate { buffer: b, .. }
+            | Stmt::PrefetchByte { buffer: b, .. } if b == buffer);
+        own_exprs(s, &mut |e| {
+            found |= any(e, |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if b == buffer));
+        });
+    });
+    found
 }
 
 /// A block without nested or empty blocks; a single statement stands for itself.

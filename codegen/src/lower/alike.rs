@@ -4,9 +4,8 @@
 //! tile stores of its own elements beside computing all of them is written twice by [`crate::nests`], so that loops inside test nothing; where
 //! every thread has its own element, there are no loops inside.
 
-use super::segments::loads;
 use crate::expr::Expr;
-use crate::expr::walk::variables;
+use crate::expr::walk::{loads, variables};
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
 

@@ -9,15 +9,16 @@
 //! Thread nests of the second kernel follow those of the first, with a barrier between. What both share of memory is within what every device has.
 //! The first may stand further up: it moves down past kernels that have nothing to do with it.
 //!
+//! What one kernel of one block alone touches of memory at root is in the memory that the block shares, if it is small.
+//!
 //! Lets and allocations among the statements come to stand around all of them: their names are unique, and what a device has been given stays
 //! for the next run.
 
 use super::kernels::has_kernel;
-use super::segments::loads;
 use crate::error::Error;
-use crate::expr::walk::{any, substitute, visit};
+use crate::expr::walk::{any, loads, substitute, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name};
-use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
+use crate::ir::rewrite::{block, map_children, mentions, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::simplify_index;
 use crate::schedule::{ForKind, Memory};
@@ -25,6 +26,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes of shared memory that a block may have on every device.
 pub(crate) const SHARED_BYTES: i64 = 48 << 10;
+
+/// Most bytes of an allocation that becomes shared memory by itself: sums of some warps.
+const MOST_SHARED: i64 = 8 << 10;
 
 /// The block loops of a kernel.
 pub(super) struct Grid {
@@ -99,12 +103,50 @@ pub(super) fn joined(list: &[Stmt]) -> Vec<Stmt> {
             None => out.push(Item::Other(s)),
         }
     }
+    let around: Vec<Stmt> = flat.around.into_iter().filter(|s| !becomes_shared(s, &mut out)).collect();
     let list: Vec<Stmt> = out.into_iter().map(Item::into_stmt).collect();
-    if flat.around.is_empty() {
+    if around.is_empty() {
         return list;
     }
-    let around = flat.around.into_iter().rev();
+    let around = around.into_iter().rev();
     vec![around.fold(block(list), |s, outer| map_children(&outer, &mut Expr::clone, &mut |_| s.clone()))]
+}
+
+/// Makes a small allocation part of the shared memory of a kernel of one block, if that alone touches it.
+fn becomes_shared(s: &Stmt, list: &mut [Item]) -> bool {
+    let Stmt::Allocate { buffer, ty, extent, zeroed: false, .. } = s else { return false };
+    let bytes = extent.as_int().map_or(i64::MAX, |n| n.saturating_mul(ty.bytes() as i64));
+    let mut users = list.iter_mut().filter(|item| match item {
+        Item::Kernel(kernel) => kernel.touched.at.contains_key(buffer),
+        Item::Other(s) => mentions(s, buffer),
+    });
+    let (Some(Item::Kernel(kernel)), None) = (users.next(), users.next()) else { return false };
+    let fits = shared_bytes(&kernel.stmt).saturating_add(bytes) <= SHARED_BYTES;
+    if !fits || bytes > MOST_SHARED || !kernel.grid.is_one_block() {
+        return false;
+    }
+    let (buffer, ty, extent) = (buffer.clone(), *ty, extent.clone());
+    kernel.stmt = inside_blocks(&kernel.stmt, &mut |body| Stmt::Allocate {
+        buffer: buffer.clone(),
+        ty,
+        extent: extent.clone(),
+        memory: Memory::Shared,
+        zeroed: false,
+        body: Box::new(body),
+    });
+    true
+}
+
+/// A kernel with something around what its block loops hold.
+fn inside_blocks(s: &Stmt, around: &mut dyn FnMut(Stmt) -> Stmt) -> Stmt {
+    match s {
+        Stmt::For { kind: ForKind::GpuBlock, .. } | Stmt::Let { .. } | Stmt::Produce { .. }
+            if has_kernel(s) =>
+        {
+            map_children(s, &mut Expr::clone, &mut |s| inside_blocks(s, around))
+        }
+        s => around(s.clone()),
+    }
 }
 
 /// Statements without the lets and allocations around some of them.
@@ -242,11 +284,17 @@ fn without_blocks(s: &Stmt, depth: &mut usize, all: usize) -> Stmt {
                 return body;
             }
             let value = simplify_index(&(min.clone() + number));
-            Stmt::Let { name: var.clone(), value, body: Box::new(body) }
+            // Both parts then name an element alike.
+            replaced(&body, &FxHashMap::from_iter([(var.clone(), value)]))
         }
         Stmt::For { .. } => s.clone(),
         s => map_children(s, &mut Expr::clone, &mut |s| without_blocks(s, depth, all)),
     }
+}
+
+/// A statement with values for names.
+fn replaced(s: &Stmt, values: &FxHashMap<Name, Expr>) -> Stmt {
+    map_children(s, &mut |e| substitute(e, values), &mut |s| replaced(s, values))
 }
 
 /// Elements of memory outside of a kernel that it touches, by buffer: indices in terms of numbers of blocks; `None` where they are more than one, or

@@ -10,6 +10,7 @@
 
 pub(crate) mod addresses;
 mod alike;
+mod begun;
 pub(crate) mod contract;
 mod cut;
 pub(crate) mod dead_allocations;
@@ -34,6 +35,7 @@ pub(crate) mod separable;
 pub mod simplify;
 pub(crate) mod skip_stages;
 pub mod trim;
+mod unguarded;
 mod uniform;
 pub mod unroll;
 mod unshared;

@@ -1,19 +1,21 @@
 //! Cuts a lowered pipeline at root, into what the host of a GPU does and the kernels that it launches.
 //!
 //! Before: a [`LoweredFunction`] whose kernels are nests of `gpu_blocks` loops ([`super::kernels`]). After: a [`Segmented`] one; kernels are ready for the
-//! back end ([`super::words`], [`super::warps`], [`super::contract`], [`super::offsets`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
+//! back end ([`super::words`], [`super::warps`], [`super::unguarded`], [`super::contract`], [`super::offsets`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
 //! [`super::join`] says so. Neither values nor their order change.
 
+use super::begun::begun;
 use super::contract::contract;
 use super::join::{Grid, SHARED_BYTES, joined, shared};
 use super::offsets::offsets;
 use super::running::running;
+use super::unguarded::unguarded;
 use super::uniform::uniform;
 use super::unshared::unshared;
 use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
-use crate::expr::walk::{Memo, rewrite, visit};
+use crate::expr::walk::{Memo, loads, rewrite, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
 use crate::ir::args::Arg;
 use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
@@ -149,7 +151,15 @@ impl Cut<'_> {
         fits_in_shared(s)?;
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
-        let body = running(&unshared(&warps(&words(s), &self.f.aliases)?), &self.f.aliases);
+        let mut inner = FxHashSet::default();
+        visit_stmts(s, &mut |s| match s {
+            Stmt::Allocate { buffer, .. } => drop(inner.insert(buffer)),
+            _ => {}
+        });
+        let is_argument = |flat: &Flat| self.f.args.iter().any(|a| a.flat() == Some(flat));
+        let own = |flat: &Flat| !inner.contains(flat) && !is_argument(flat);
+        let body = unguarded(&unshared(&begun(&warps(&words(s), &self.f.aliases)?)), &own);
+        let body = running(&body, &self.f.aliases);
         let threads = threads(&body);
         let body = offsets(&if self.f.relaxed { contract(&body) } else { body });
         let body = uniform(&self.with_parameters_in_memory(&body, &RefCell::default()), &self.f.aliases);
@@ -205,10 +215,6 @@ fn symbol(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().map(plain).collect();
     format!("k_{name}")
-}
-
-pub(super) fn loads(e: &Expr) -> bool {
-    crate::expr::walk::any(e, |n| matches!(n.kind(), ExprKind::Load { .. }))
 }
 
 /// True for what only computes: no kernel, nothing that the walk of segments does itself.

@@ -177,7 +177,7 @@ impl Warps<'_> {
     /// A store of one element is done by one lane.
     fn lanes_on(&mut self, predicate: Option<&Expr>, one: bool) -> Option<Expr> {
         let own = predicate.map(|p| self.expr(p));
-        let first = one.then(|| lane().eq_(Expr::from(0)));
+        let first = one.then(first_lane);
         match (own, first) {
             (Some(p), Some(f)) => Some(p.and(f)),
             (p, f) => p.or(f),
@@ -261,6 +261,11 @@ impl Warps<'_> {
 
 fn lane() -> Expr {
     Expr::new(ExprKind::Var(WARP_LANE.into()), Type::of(ScalarType::I32))
+}
+
+/// Is this the lane that stores for all?
+pub(super) fn first_lane() -> Expr {
+    lane().eq_(Expr::from(0))
 }
 
 fn around(name: Option<(Name, Expr)>, s: Stmt) -> Stmt {

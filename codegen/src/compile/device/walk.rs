@@ -173,7 +173,8 @@ impl DeviceCode {
                 Err(self.error(failed(message, &values)))
             }
             Segment::Allocate { buffer, ty, extent, zeroed, body } => {
-                let n = self.integer(extent, state)?.max(0);
+                // Kernels may read the first element for nothing.
+                let n = self.integer(extent, state)?.max(1);
                 self.allocate(buffer, *ty, n, *zeroed, state)?;
                 self.walk(body, state)
             }

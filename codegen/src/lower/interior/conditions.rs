@@ -3,13 +3,12 @@
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::{Poly, is_index};
 use crate::analysis::algebra::rebuild::rebuild;
-use crate::expr::walk::{substitute, variables, visit};
+use crate::expr::walk::{loads, substitute, variables, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::ir::rewrite::{for_each_child, own_exprs};
 use crate::ir::stmt::Stmt;
 use crate::lower::interior::worst::Worst;
 use crate::lower::partition::strip_expr;
-use crate::lower::segments::loads;
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 

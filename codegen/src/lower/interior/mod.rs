@@ -15,12 +15,11 @@ mod worst;
 
 use super::alike::alike;
 use super::partition::{assume_true, conjuncts, is_not_worth_two, strip, strongest};
-use super::segments::loads;
 use super::simplify::{simplify_expr_with, simplify_with};
 use super::warps::has_threads;
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::is_index;
-use crate::expr::walk::{any, variables};
+use crate::expr::walk::{any, loads, variables};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::{block, for_each_child, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;

@@ -4,12 +4,11 @@ use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::poly::is_index;
 use crate::analysis::algebra::rebuild::rebuild;
-use crate::expr::walk::{Memo, rewrite, substitute, visit};
+use crate::expr::walk::{Memo, loads, rewrite, substitute, visit};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
 use crate::lower::partition::{has_loop, nodes};
-use crate::lower::segments::loads;
 use crate::schedule::ForKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
