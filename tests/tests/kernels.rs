@@ -2,7 +2,8 @@
 //! multiprocessor, and may not change unseen: `SUMSQ_UPDATE=1` rewrites it.
 
 use std::sync::Mutex;
-use sumsq::codegen::compile::{Phase, gated, grid_loop};
+use sumsq::codegen::Target;
+use sumsq::codegen::compile::{ENDED, Phase, ended, gated, grid_loop, tick};
 use sumsq::ptxas::{Usage, assemble};
 use sumsq::{Backend, CompileOptions, Precision, SolveOptions, Solver};
 use sumsq_libcuda::{Control, preload};
@@ -33,7 +34,7 @@ const HEAD: &str = "\
 What the kernels of the example energies take of a multiprocessor of compute capability 9.0, in mixed precision: registers and bytes of
 stack of a thread, bytes that it spills for want of registers, bytes of shared memory of a block. `ptxas` 12.9 says so of generated code. The last
 column has the PTX instructions of a launch, those of all threads, for each unknown number: counted by the interpreter that stands in for a GPU, in one step
-of the energy's case in `data/cases`; cases are small, so that blocks at the border count for much. The test `kernels` holds this page to
+of the energy's case in `data/cases`, `k_pcg_b_1` with what counts iterations behind it; cases are small, so that blocks at the border count for much. The test `kernels` holds this page to
 both, and assembles the same energies for 7.5 and 10.0. The sweeps of PCG, which are in float32, spill nothing on any of the three.
 
 Kernels outside of PCG spill 16 to 48 bytes a thread where `ptxas` aims at more blocks for each multiprocessor than it has registers for. None of them
@@ -85,7 +86,10 @@ fn step(machine: &Control, case: &str) -> u64 {
 fn rows(machine: &Control, (energy, case): (&str, Option<&str>), usages: &[Usage]) -> String {
     let unknowns = case.map(|case| step(machine, case));
     let instructions = |kernel: &str| {
-        let counts = machine.kernel_counters(kernel);
+        let own = machine.kernel_counters(kernel);
+        // The last one of an iteration runs with what counts iterations behind it.
+        let is_last = own.launches == 0 && kernel.starts_with("k_pcg_b_");
+        let counts = if is_last { machine.kernel_counters(ENDED) } else { own };
         let per = unknowns.filter(|_| counts.launches > 0)? * counts.launches;
         Some(counts.instructions.div_ceil(per).to_string())
     };
@@ -162,6 +166,15 @@ fn loops_of_kernels_assemble() {
         assert_eq!(usages.iter().map(|u| u.spills).collect::<Vec<_>>(), [0], "{energy}, sm_{sm}");
         // What has another number of threads is no part of it, and variables of a module have two meanings.
         assert_eq!(grid_loop(&phases, threads / 2), None);
+        let (tick, name) = tick(&Target::cuda(sm), false).unwrap();
+        let last = phases.iter().find(|p| p.name == "k_pcg_b_1").expect("the end of an iteration");
+        let last = &Phase { changes: vec![false; last.changes.len()], ..last.clone() };
+        let counts = Phase { ptx: &tick, name, changes: vec![false; 6] };
+        let text =
+            ended(last, threads, &counts).unwrap_or_else(|| panic!("{energy}: nothing goes behind it"));
+        let usages = assemble(&text, sm).unwrap_or_else(|e| panic!("{energy}, sm_{sm}: {e}"));
+        assert_eq!(usages.iter().map(|u| u.spills).collect::<Vec<_>>(), [0], "{energy}, sm_{sm}");
+        assert_eq!(ended(last, threads / 2, &counts), None);
     }
     let shared = ".version 7.0\n.target sm_75\n.address_size 64\n.shared .align 4 .b8 s[4];\n\
                   .visible .entry k()\n.reqntid 256, 1, 1\n{\n\tret;\n}\n";

@@ -277,6 +277,9 @@ fn planted_swaps_and_missing_waits_show() {
     // Blocks wait for nobody.
     machine.set("EDIT", "setp.lt.s32 \t%gp0, %g4, 0; => setp.lt.s32 \t%gp0, 0, 0;");
     assert_eq!(right(kernel), one);
+    // All threads of the last kernel but the one that is to count the iteration.
+    machine.set("EDIT", "setp.ne.s32 \t%gp0, %g11, 0; => setp.eq.s32 \t%gp0, %g11, 0;");
+    assert!(right(node).is_empty());
     machine.set("EDIT", "");
     for by in ALL {
         assert_eq!(right(by), all, "{by:?}");

@@ -18,7 +18,7 @@ mod nvptx;
 mod x86;
 
 pub use nvptx::gate::gated;
-pub use nvptx::grid::{GRID_LOOP, Phase, grid_loop};
+pub use nvptx::grid::{ENDED, GRID_LOOP, Phase, ended, grid_loop};
 
 use crate::target::{AARCH64, Target};
 

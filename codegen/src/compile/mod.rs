@@ -13,8 +13,9 @@ mod kept;
 mod signature;
 
 use crate::backend::abi::Arguments;
+pub use crate::backend::llvm::tick;
 use crate::backend::llvm::{self, Kernel};
-pub use crate::backend::{GRID_LOOP, Phase, gated, grid_loop};
+pub use crate::backend::{ENDED, GRID_LOOP, Phase, ended, gated, grid_loop};
 use crate::cache::{Cache, Key};
 use crate::error::Error;
 use crate::expr::Name;

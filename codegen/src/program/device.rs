@@ -18,10 +18,10 @@
 
 use super::{Prepared, Table};
 use crate::backend::{gated, llvm};
-use crate::compile::{GRID_LOOP, Phase, Recorded, grid_loop};
+use crate::compile::{ENDED, GRID_LOOP, Phase, Recorded, ended, grid_loop};
 use crate::error::{CudaError, Error};
 use crate::program::step::{BufferId, Flow};
-use crate::runtime::cuda::{Device, Function, Graph, Mailbox, Module, ReadyGraph, Shape};
+use crate::runtime::cuda::{Body, Device, Function, Graph, Mailbox, Module, ReadyGraph, Shape};
 use crate::runtime::{Access, Buffer, BufferError, Pool, profile};
 use crate::types::ScalarType;
 use rustc_hash::FxHashSet;
@@ -30,6 +30,8 @@ use rustc_hash::FxHashSet;
 pub(super) struct DeviceLoop {
     device: Device,
     tick: Function,
+    /// Its module.
+    tick_text: String,
     chunks: Option<Chunks>,
     /// Is it one kernel, where it can be?
     together: bool,
@@ -106,7 +108,7 @@ impl DeviceLoop {
         let tick = Module::load(device, &ptx).and_then(|module| module.function(name)).map_err(failed)?;
         let chunks = if in_chunks { Some(Chunks::new(device, body)?) } else { None };
         let together = chunks.is_none() && device.loops_together();
-        Ok(DeviceLoop { device: device.clone(), tick, chunks, together, made: vec![] })
+        Ok(DeviceLoop { device: device.clone(), tick, tick_text: ptx, chunks, together, made: vec![] })
     }
 
     /// Runs the steps until `until` is not 0 behind them, at most `max` times.
@@ -239,7 +241,7 @@ impl DeviceLoop {
                     Some(chunks) => self.chunk(&chunks.kernels, &iterations, rest).map(Ready::Graph),
                     None => match self.together(body, &iterations, rest).map_err(failed)? {
                         Some(kernel) => Ok(Ready::Kernel(kernel)),
-                        None => self.graph(&iterations, rest).map(Ready::Graph),
+                        None => self.graph(body, &iterations, rest).map(Ready::Graph),
                     },
                 };
                 self.made.insert(0, Made { iterations, rest, ready: ready.map_err(failed)? });
@@ -250,23 +252,52 @@ impl DeviceLoop {
 
     fn graph(
         &self,
-        [one, two]: &[Vec<Recorded>; 2],
+        body: &[Prepared],
+        iterations: &[Vec<Recorded>; 2],
         (max, until, count): (usize, u64, u64),
     ) -> Result<ReadyGraph, CudaError> {
+        let ended = self.ended(body, iterations)?;
         let mut graph = Graph::new(&self.device)?;
         let (turn, second) = (graph.condition()?, graph.condition()?);
         let tick = |first| [until, count, most(max), turn.number(), second.number(), first];
-        let mut body = graph.repeat_while(turn)?;
-        // SAFETY: the launches are those that the pipelines would make, and the tick has its six parameters. Buffers of the table live as long as
-        // the program, and the graph is made again where one of them has another address.
-        unsafe {
-            one.iter().try_for_each(|l| body.launch(&l.function, l.shape, &l.arguments))?;
-            body.launch(&self.tick, ONCE, &tick(1))?;
-            let mut rest = body.repeat_while(second)?;
-            two.iter().try_for_each(|l| rest.launch(&l.function, l.shape, &l.arguments))?;
-            rest.launch(&self.tick, ONCE, &tick(0))?;
-        }
+        // SAFETY: the launches are those that the pipelines would make, and the tick has its six parameters, also behind the last of them. Buffers
+        // of the table live as long as the program, and the graph is made again where one of them has another address.
+        let add = |inside: &mut Body<'_>, launches: &[Recorded], first| unsafe {
+            let plain = launches.len() - usize::from(ended.is_some());
+            launches[..plain].iter().try_for_each(|l| inside.launch(&l.function, l.shape, &l.arguments))?;
+            match (&ended, launches.last()) {
+                (Some(function), Some(last)) => {
+                    inside.launch(function, last.shape, &[&last.arguments[..], &tick(first)].concat())
+                }
+                _ => inside.launch(&self.tick, ONCE, &tick(first)),
+            }
+        };
+        let [one, two] = iterations;
+        let mut turns = graph.repeat_while(turn)?;
+        add(&mut turns, one, 1)?;
+        add(&mut turns.only_if(second)?, two, 0)?;
         graph.ready()
+    }
+
+    /// The last kernel of an iteration with the tick behind it, if that is one block.
+    fn ended(
+        &self,
+        body: &[Prepared],
+        [one, two]: &[Vec<Recorded>; 2],
+    ) -> Result<Option<Function>, CudaError> {
+        let (Some(last), Some(other)) = (one.last(), two.last()) else { return Ok(None) };
+        let one_block = last.shape.grid == [1; 3] && last.shape == other.shape;
+        let Some(ptx) =
+            text_of(body, &last.function).filter(|_| one_block && last.function == other.function)
+        else {
+            return Ok(None);
+        };
+        let phase = |ptx, name, n| Phase { ptx, name, changes: vec![false; n] };
+        let kernel = phase(ptx, last.function.name(), last.arguments.len());
+        match ended(&kernel, last.shape.block, &phase(&self.tick_text, self.tick.name(), TICKS)) {
+            Some(ptx) => Module::load(&self.device, &ptx)?.function(ENDED).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The loop as one kernel, if it is to be and can be.
@@ -279,16 +310,10 @@ impl DeviceLoop {
         let Some(block) = one.first().filter(|_| self.together).map(|l| l.shape.block) else {
             return Ok(None);
         };
-        let text = |kernel: &Function| {
-            body.iter().find_map(|step| match step {
-                Prepared::Run { call, .. } => call.text_of(kernel),
-                _ => None,
-            })
-        };
         let (mut phases, mut most_blocks) = (vec![], 0);
         let mut arguments = vec![count, until, most(max)];
         for (a, b) in one.iter().zip(two) {
-            let Some(ptx) = text(&a.function) else { return Ok(None) };
+            let Some(ptx) = text_of(body, &a.function) else { return Ok(None) };
             let [x, y, z] = a.shape.grid.map(u64::from);
             let blocks = x.saturating_mul(y).saturating_mul(z);
             most_blocks = blocks.max(most_blocks);
@@ -363,6 +388,14 @@ fn ask(body: &[Prepared], table: &mut Table, host: Ask<'_>) -> Result<Option<Flo
     Ok(None)
 }
 
+/// The module of a kernel.
+fn text_of<'a>(body: &'a [Prepared], kernel: &Function) -> Option<&'a str> {
+    body.iter().find_map(|step| match step {
+        Prepared::Run { call, .. } => call.text_of(kernel),
+        _ => None,
+    })
+}
+
 /// The launches of one iteration.
 fn record(body: &mut [Prepared], table: &mut Table, pool: &Pool) -> Result<Vec<Recorded>, Error> {
     let mut launches = vec![];
@@ -405,6 +438,9 @@ const MOST_ARGUMENTS: usize = 512;
 
 /// Most blocks of a launch that those of one kernel count through, up to a number of 32 bits.
 const MOST_BLOCKS: u64 = 1 << 30;
+
+/// Parameters of the tick of a graph with a loop.
+const TICKS: usize = 6;
 
 /// A launch of one thread.
 const ONCE: Shape = Shape { grid: [1; 3], block: 1 };

@@ -55,6 +55,9 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     let buffers = f.args.iter().filter(|a| a.flat().is_some()).count();
     if buffers >= nvptx::MANY_BUFFERS && loops_by_data(&f.body) {
         ir.function_attribute(fun, nvptx::LEAST_BLOCKS, "1");
+    } else if buffers >= nvptx::VERY_MANY_BUFFERS {
+        let blocks = (nvptx::FEWER_THREADS / kernel.threads).max(1);
+        ir.function_attribute(fun, nvptx::LEAST_BLOCKS, &blocks.to_string());
     } else if !shared(&f.body).is_empty() && statement_nodes(&f.body) >= nvptx::MANY_NODES {
         ir.function_attribute(fun, nvptx::LEAST_BLOCKS, "2");
     }

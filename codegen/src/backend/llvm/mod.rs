@@ -174,8 +174,11 @@ pub(crate) fn ptx(
     Ok(text)
 }
 
-/// The PTX of the kernel that steers a device's loops, and its name; see [`kernel::emit_tick`].
-pub(crate) fn tick(target: &Target, in_chunks: bool) -> Result<(String, &'static str), Error> {
+/// The PTX of the kernel that steers a device's loops, and its name: it counts iterations, and says whether the loop goes on.
+///
+/// # Errors
+/// LLVM has no code for the target.
+pub fn tick(target: &Target, in_chunks: bool) -> Result<(String, &'static str), Error> {
     let fail = |message| Error::Backend { pipeline: "loop".into(), message };
     let machine = Machine::new(target, Effort::Full).map_err(fail)?;
     let ir = kernel::emit_tick(target, in_chunks);

@@ -31,8 +31,7 @@ pub struct Phase<'a> {
 /// memory is not enough for all kernels.
 pub fn grid_loop(phases: &[Phase], threads: u32) -> Option<String> {
     let first = phases.first()?.ptx;
-    let about = |line: &&str| [".version ", ".target ", ".address_size "].iter().any(|d| line.starts_with(d));
-    let mut text: String = first.lines().filter(about).flat_map(|line| [line, "\n"]).collect();
+    let mut text = about(first);
     let mut params = vec![".u64 turns".to_string(), ".u64 until".into(), ".u32 most".into()];
     let (mut kernels, mut shared) = (String::new(), 0);
     for (k, phase) in phases.iter().enumerate() {
@@ -74,6 +73,36 @@ pub fn grid_loop(phases: &[Phase], threads: u32) -> Option<String> {
         params.join(",\n")
     );
     (shared <= SHARED_BYTES as usize).then_some(text)
+}
+
+/// The name of the kernel of [`ended`].
+pub const ENDED: &str = "ended";
+
+/// A kernel of one block with another one of one thread behind it, as one kernel: the first one's parameters, then the second one's. `None` where the
+/// first has another number of threads, or its module variables or functions; the second one's module may name a function of the driver.
+pub fn ended(first: &Phase, threads: u32, second: &Phase) -> Option<String> {
+    const EXTERN: &str = ".extern .func ";
+    let (before, named) = second.ptx.split_once(EXTERN).unwrap_or((second.ptx, ";"));
+    let (named, behind) = named.split_once(';')?;
+    let rest = format!("{before}{behind}");
+    let second = Phase { ptx: &rest, ..second.clone() };
+    let ((one, _), (two, _)) = (body(0, first, threads)?, body(1, &second, 1)?);
+    let params = |k: usize, n: usize| (0..n).map(move |i| format!("\t.param .u64 p{k}_{i}"));
+    let params: Vec<String> = params(0, first.changes.len()).chain(params(1, second.changes.len())).collect();
+    let named = if named.is_empty() { String::new() } else { format!("{EXTERN}{named};\n") };
+    Some(format!(
+        "{}{named}.visible .entry {ENDED}(\n{}\n)\n.reqntid {threads}, 1, 1\n{{\n\t.reg .pred \t%gp0;\n\t.reg .b32 \t%g<12>;\n\
+         \tmov.b32 \t%g7, 0;\n\tmov.b32 \t%g8, 0;\n\tmov.b32 \t%g9, 0;\n\t{{\n{one}\t}}\n$Lnext0:\n\tbar.sync \t0;\n\
+         \tmov.u32 \t%g11, %tid.x;\n\tsetp.ne.s32 \t%gp0, %g11, 0;\n\t@%gp0 bra \t$Lnext1;\n\t{{\n{two}\t}}\n$Lnext1:\n\tret;\n}}\n",
+        about(first.ptx),
+        params.join(",\n")
+    ))
+}
+
+/// The lines of a module about all of it.
+fn about(ptx: &str) -> String {
+    let about = |line: &&str| [".version ", ".target ", ".address_size "].iter().any(|d| line.starts_with(d));
+    ptx.lines().filter(about).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Waits for all blocks.

@@ -25,6 +25,12 @@ pub(super) const LEAST_BLOCKS: &str = "nvvm.minctasm";
 /// so many addresses.
 pub(super) const MANY_BUFFERS: usize = 45;
 
+/// Buffers from which on a kernel is content with [`FEWER_THREADS`]: with more of them it has 32 registers, of which `ptxas` 12.9 spills some.
+pub(super) const VERY_MANY_BUFFERS: usize = 60;
+
+/// Threads of a multiprocessor that have 128 registers each: a quarter of what most devices hold. (Of 64 registers, too, some were spilled.)
+pub(super) const FEWER_THREADS: u32 = 512;
+
 /// Nodes from which on a kernel whose threads wait for each other is told that a multiprocessor should hold two blocks: `ptxas` 12.9 takes so many
 /// registers for them that it holds one, which leaves it idle at every barrier. Shorter kernels would take more of them.
 pub(super) const MANY_NODES: usize = 5000;

@@ -98,15 +98,20 @@ impl Chain {
         Ok(())
     }
 
-    /// Adds a loop, and returns its inside.
-    fn repeat(&mut self, device: &Device, condition: Condition) -> Result<Chain, CudaError> {
+    /// Adds a loop, or what runs once at most, and returns its inside.
+    fn inside(
+        &mut self,
+        device: &Device,
+        condition: Condition,
+        kind: CUgraphConditionalNodeType,
+    ) -> Result<Chain, CudaError> {
         let _entered = device.enter()?;
         // SAFETY: numbers and null pointers are valid everywhere in it.
         let mut node: sys::CUgraphNodeParams = unsafe { std::mem::zeroed() };
         node.type_ = CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
         node.__bindgen_anon_1.conditional = sys::CUDA_CONDITIONAL_NODE_PARAMS {
             handle: condition.0,
-            type_: CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE,
+            type_: kind,
             size: 1,
             phGraph_out: std::ptr::null_mut(),
             ctx: device.context(),
@@ -182,7 +187,8 @@ impl Graph {
     /// Adds a loop behind the last kernel, which runs as long as a condition of this graph is not 0, each time from the beginning of the
     /// body to its end. A condition serves one loop.
     pub fn repeat_while(&mut self, condition: Condition) -> Result<Body<'_>, CudaError> {
-        let chain = self.chain.repeat(&self.device, condition)?;
+        let kind = CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE;
+        let chain = self.chain.inside(&self.device, condition, kind)?;
         Ok(Body { graph: self, chain })
     }
 
@@ -208,9 +214,11 @@ impl Graph {
 }
 
 impl Body<'_> {
-    /// As [`Graph::repeat_while`], inside of the loop.
-    pub fn repeat_while(&mut self, condition: Condition) -> Result<Body<'_>, CudaError> {
-        let chain = self.chain.repeat(&self.graph.device, condition)?;
+    /// Adds a part behind the last kernel that runs if a condition of this graph is not 0: the driver asks once, where it asks for a loop again behind
+    /// every turn. A condition serves one part.
+    pub fn only_if(&mut self, condition: Condition) -> Result<Body<'_>, CudaError> {
+        let kind = CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_IF;
+        let chain = self.chain.inside(&self.graph.device, condition, kind)?;
         Ok(Body { graph: self.graph, chain })
     }
 
