@@ -1,7 +1,7 @@
 //! A pipeline in the making: Funcs and their schedule, and the vectors and parameters behind the names that they mention.
 
 use crate::matrix_free::params::Param;
-use crate::matrix_free::schedule::{Kind, Nest, Ring, Strip};
+use crate::matrix_free::schedule::{Kind, Nest, Ring, Strip, Tiles};
 use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::{Role, VectorId, What};
 use std::collections::BTreeMap;
@@ -211,7 +211,9 @@ impl Draft<'_> {
     /// Computes a Func row by row inside of the reduction `reader`.
     pub fn ring_in(&mut self, reader: &Name, f: &Func, ring: Ring) {
         let of = self.nests.iter_mut().find(|n| n.func == *reader).expect("the reader has a nest");
-        of.tiles = of.tiles.max(Some(ring.reach.unwrap_or(0)));
+        let Tiles { beside, values } = of.tiles.unwrap_or_default();
+        let beside = beside.max(ring.reach.unwrap_or(0));
+        of.tiles = Some(Tiles { beside, values: values + f.values.len() });
         self.nest(f, Kind::RingIn(reader.clone(), ring));
     }
 

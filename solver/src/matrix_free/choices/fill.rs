@@ -269,7 +269,7 @@ impl Facts<'_> {
         let most = reach.iter().max().copied().unwrap_or(0);
         let near = most == 1 && !has_products;
         let pays = space.dims == 2 && most <= TILE_REACH;
-        let fits = gpu::tile_elements(reach) * fields <= TILE_BYTES;
+        let fits = gpu::tile_elements(reach, space.components) * fields <= TILE_BYTES;
         let mut values = vec![];
         values.extend((near && pays && cheap).then_some(Value::Inline));
         values.extend((pays && fits).then_some(Value::Tile));

@@ -1,13 +1,13 @@
 //! Directives of nests for a GPU, and the numbers that follow from the machine.
 //!
-//! A thread has one element at a time. Blocks are tiles of 32 x 8 elements, or 128 of a list; a third dim is the grid's. In reductions a block has
+//! A thread has one element at a time, in PCG's maps two. Blocks are tiles of 32 x 8 elements, or 128 of a list; a third dim is the grid's. In reductions a block has
 //! two rows a thread, and so many more that there are not too many blocks; its threads are added up by the lanes of a warp, and one more block adds up
 //! blocks: each in an order that sizes alone decide. What a reduction reads of others' elements is computed for one tile at a time, whose rows are as
-//! wide as a warp with what lies beside them. Where vectors are skipped on a CPU, so are warps here: their threads read the same byte of the
+//! wide as a warp with what lies beside them, as two where an element has one number there: of more, wider tiles take longer. Where vectors are skipped on a CPU, so are warps here: their threads read the same byte of the
 //! mask, but in tiles, whose rows begin anywhere; those are computed whole.
 
 use crate::matrix_free::params::{self, Size};
-use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
+use crate::matrix_free::schedule::nest::{Kind, Nest, Strip, Tiles};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::schedule::StageHandle;
 use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Partition, Schedule, Tail};
@@ -16,12 +16,16 @@ use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Partition, Schedule, Tail};
 const WIDE: i32 = 32;
 /// Threads of a block along the second dim.
 const HIGH: i32 = 8;
+/// Elements of a thread of a map over a grid in PCG, a warp's width apart.
+const COLUMNS: i32 = 2;
+/// The loop over them.
+const COLUMN: &str = "column";
 /// Threads of a block over a list.
 const LONG: i32 = 128;
 /// Rows of a tile of a reduction over a grid: with one more on either side, two for each warp of a block.
 const TALL: i32 = 2 * HIGH - 2;
 /// Sums of blocks that a thread of the last block asks for at once, where that runs again and again.
-const AT_ONCE: i32 = 4;
+const AT_ONCE: i32 = 8;
 /// Blocks of a reduction that keep a device busy: beyond, each has several tiles.
 const ENOUGH: usize = 2048;
 /// Most tiles of a block. What a block costs by itself is as much as two; those of many lie far from the tiles that are computed meanwhile.
@@ -89,7 +93,11 @@ impl Scheduler {
         for u in 0..nest.updates {
             tiles(self.schedule.update(&nest.func, u), &vars, high, self.often);
         }
-        let innermost = if vars.len() > 3 { vars[3] } else { "tx" };
+        let innermost = match vars.len() {
+            2.. if self.often => COLUMN,
+            4.. => vars[3],
+            _ => "tx",
+        };
         if let Some(live) = &nest.live {
             self.schedule.func(&nest.func).skip_unless(innermost, live.clone());
             for u in 0..nest.updates {
@@ -133,16 +141,16 @@ impl Scheduler {
                 .split(vars[0], "bx", "tx", WIDE, tail)
                 .split(vars[1], "by", "row", height(strip), tail)
                 .split("row", "k", "ty", HIGH, tail),
-            // A warp has a row of a tile, with what is read beside the row's own elements.
-            (false, Some(beside)) => all
-                .split(vars[0], "bx", "column", width(beside), tail)
+            // Some warps' width is a row of a tile, with what is read beside the row's own elements.
+            (false, Some(Tiles { beside, values })) => all
+                .split(vars[0], "bx", "column", width(beside, values), tail)
                 .split("column", "c", "tx", WIDE, tail)
                 .split(vars[1], "by", "row", height(strip), tail)
                 .split("row", "tile", "line", TALL, tail)
                 .split("line", "k", "ty", HIGH, tail),
         };
         all.rfactor(&grid, &blocks);
-        self.total(name, list);
+        self.total(name, &grid.iter().map(|g| g.0).collect::<Vec<_>>());
 
         let (kept, s): (Vec<&str>, _) = (grid.iter().map(|g| g.1).collect(), &mut self.schedule);
         s.func(&blocks).compute_root().relaxed().gpu_blocks(&kept);
@@ -154,7 +162,7 @@ impl Scheduler {
         bordered(block.gpu_blocks(&kept).gpu_lanes("tw"), &kept, self.often);
         let level = LoopLevel::update(&blocks, 0, "gx");
         s.func(&warp).relaxed().compute_at(level.clone()).store_in(Memory::Shared).gpu_threads(&["uw"]);
-        s.update(&warp, 0).relaxed().gpu_threads(&["uw"]);
+        s.update(&warp, 0).relaxed().unroll(if list { "ts" } else { "ty" }).gpu_threads(&["uw"]);
         let units: Vec<&str> = threads_of.iter().map(|t| t.1).collect();
         s.func(&threads).relaxed().compute_at(level).store_in(Memory::Shared).gpu_threads(&units);
         let mut order = vec!["k"];
@@ -172,42 +180,51 @@ impl Scheduler {
         self.innermost.insert(nest.func.clone(), LoopLevel::update(&threads, 0, "k"));
     }
 
-    /// The sums of blocks, `bx` and `by` of them, in one block more. It adds up as many at a time as it has threads, some of these at once; then each lane
-    /// has what the warps have of it, then the lanes of one warp are added up.
-    fn total(&mut self, name: &str, list: bool) {
+    /// The sums of blocks, as many as these variables count, in one block more. It adds up as many at a time as it has threads, some of these at once; then
+    /// each lane has what the warps have of it, then the lanes of one warp are added up.
+    fn total(&mut self, name: &str, blocks: &[&str]) {
         let (s, tail) = (&mut self.schedule, Tail::Predicate);
         let [lines, last] = ["l", "e"].map(|part| format!("{name}_{part}"));
         let at_once = if self.often { AT_ONCE } else { 1 };
         // Threads as in the blocks before.
-        let high = if list { LONG / WIDE } else { HIGH };
+        let high = if blocks.len() == 1 { LONG / WIDE } else { HIGH };
         let all = s.update(name, 0);
-        let all = match list {
-            true => all
-                .split("bx", "turn", "go", WIDE * high * at_once, tail)
-                .split("go", "go", "gl", WIDE * high, tail)
-                .split("gl", "gy", "gx", WIDE, tail),
-            false => all
-                .split("bx", "ho", "gx", WIDE, tail)
-                .split("by", "turn", "go", high * at_once, tail)
-                .split("go", "go", "gy", high, tail),
+        // A warp reads what lies side by side.
+        let (all, inside): (_, &[&str]) = match *blocks {
+            [list] => {
+                let all = all
+                    .split(list, "turn", "go", WIDE * high * at_once, tail)
+                    .split("go", "go", "gl", WIDE * high, tail)
+                    .split("gl", "gy", "gx", WIDE, tail);
+                (all, &["go", "turn"])
+            }
+            [x, y, ref more @ ..] => {
+                let all = more.iter().fold(all, |all, z| all.fuse(y, z, y));
+                let all = all
+                    .split(x, "ho", "gx", WIDE, tail)
+                    .split(y, "turn", "go", high * at_once, tail)
+                    .split("go", "go", "gy", high, tail);
+                (all, &["go", "turn", "ho"])
+            }
+            [] => unreachable!("a reduction has blocks"),
         };
         all.rfactor(&[("gx", "l"), ("gy", "m")], &lines)
             .rfactor(&[("gx", "w")], &last)
             .gpu_single()
             .gpu_lanes("gx");
         // Known to be one block: so they join what follows.
-        let square = |f: StageHandle<'_>| {
-            let f = f.split("l", "lb", "lt", WIDE, tail).reorder(&["lt", "m", "lb"]);
+        let square = |f: StageHandle<'_>, inside: &[&str]| {
+            let f = f.split("l", "lb", "lt", WIDE, tail).reorder(&[inside, &["lt", "m", "lb"]].concat());
             f.gpu_blocks(&["lb"]).gpu_threads(&["lt", "m"]);
         };
-        square(s.func(&lines).compute_root().relaxed().bound("l", 0, WIDE).bound("m", 0, high));
-        square(s.update(&lines, 0).relaxed().unroll("go"));
+        square(s.func(&lines).compute_root().relaxed().bound("l", 0, WIDE).bound("m", 0, high), &[]);
+        square(s.update(&lines, 0).relaxed().unroll("go"), inside);
         let row = |f: StageHandle<'_>, inside: &[&str]| {
             let f = f.split("w", "lb", "lt", WIDE, tail).reorder(&[inside, &["lt", "lb"]].concat());
             f.gpu_blocks(&["lb"]).gpu_threads(&["lt"]);
         };
         row(s.func(&last).compute_root().relaxed().bound("w", 0, WIDE), &[]);
-        row(s.update(&last, 0).relaxed(), &["gy"]);
+        row(s.update(&last, 0).relaxed().unroll("gy"), &["gy"]);
     }
 
     /// A Func of which every block of its reader needs a tile: its threads compute that together, several elements each.
@@ -238,16 +255,17 @@ impl Scheduler {
     }
 }
 
-/// Elements of a tile of one block of a reduction over a grid, with so many around it in each dim.
-pub fn tile_elements(reach: &[u32]) -> usize {
+/// Elements of a tile of one block of a reduction over a grid, of so many numbers each, with so many around it in each dim.
+pub fn tile_elements(reach: &[u32], values: usize) -> usize {
     let beside = reach.first().copied().unwrap_or(0);
-    let own = [width(beside), TALL].into_iter().chain(std::iter::repeat(1));
+    let own = [width(beside, values), TALL].into_iter().chain(std::iter::repeat(1));
     own.zip(reach).map(|(n, r)| n as usize + 2 * *r as usize).product()
 }
 
-/// Own elements of a row of a tile, of which so many are read on either side: with these a warp has one each.
-fn width(beside: u32) -> i32 {
-    (WIDE - 2 * beside.min(WIDE as u32) as i32).max(WIDE / 2)
+/// Own elements of a row of a tile of so many numbers each, of which so many are read on either side: with these a thread has one, or two.
+fn width(beside: u32, values: usize) -> i32 {
+    let all = if values == 1 { 2 * WIDE } else { WIDE };
+    (all - 2 * beside.min(WIDE as u32) as i32).max(WIDE / 2)
 }
 
 /// Height of what a block of a reduction adds up, along the second dim or that of a list, from sizes alone: one tile, or a few where there are more
@@ -292,11 +310,19 @@ fn tiles(stage: StageHandle<'_>, vars: &[&str], high: i32, often: bool) {
         [x, y, ref more @ ..] => {
             let grid = [&["bx", "by"][..], &more[..more.len().min(1)]].concat();
             let further = more.get(1..).unwrap_or_default();
-            let stage = stage.split(x, "bx", "tx", WIDE, tail).split(y, "by", "ty", high, tail);
-            bordered(stage, &grid, often)
-                .reorder(&[further, &["tx", "ty"], &grid].concat())
+            let (stage, columns): (_, &[&str]) = match often {
+                true => {
+                    let stage = stage.split(x, "bx", "tx", COLUMNS * WIDE, tail);
+                    (stage.split("tx", COLUMN, "tx", WIDE, tail), &[COLUMN])
+                }
+                false => (stage.split(x, "bx", "tx", WIDE, tail), &[]),
+            };
+            let stage = stage.split(y, "by", "ty", high, tail);
+            let stage = bordered(stage, &grid, often)
+                .reorder(&[columns, further, &["tx", "ty"], &grid].concat())
                 .gpu_blocks(&grid)
                 .gpu_threads(&["tx", "ty"]);
+            columns.iter().fold(stage, |stage, column| stage.unroll(column));
         }
     }
 }

@@ -19,8 +19,17 @@ pub struct Nest {
     pub live: Option<Expr>,
     /// The input that it overwrites.
     pub in_place_of: Option<VectorId>,
-    /// Of a reduction, in whose nest others are computed beyond its own elements, ring by ring or tile by tile: how far, where that is known.
-    pub tiles: Option<u32>,
+    /// Of a reduction: what is computed in its nest beyond its own elements, ring by ring or tile by tile.
+    pub tiles: Option<Tiles>,
+}
+
+/// Funcs that a reduction computes beyond its own elements.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Tiles {
+    /// Elements on either side, where that is known.
+    pub beside: u32,
+    /// Numbers of an element.
+    pub values: usize,
 }
 
 /// The kinds of nests.
