@@ -152,9 +152,10 @@ impl Cut<'_> {
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
         let mut inner = FxHashSet::default();
-        visit_stmts(s, &mut |s| match s {
-            Stmt::Allocate { buffer, .. } => drop(inner.insert(buffer)),
-            _ => {}
+        visit_stmts(s, &mut |s| {
+            if let Stmt::Allocate { buffer, .. } = s {
+                inner.insert(buffer);
+            }
         });
         let is_argument = |flat: &Flat| self.f.args.iter().any(|a| a.flat() == Some(flat));
         let own = |flat: &Flat| !inner.contains(flat) && !is_argument(flat);
