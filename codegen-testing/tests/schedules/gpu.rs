@@ -198,12 +198,13 @@ fn kernels_move_past_others_to_be_one() {
 }
 
 /// total() = sum of in(rx, ry) in float64, by two rows a block; one block more adds up the blocks, 128 at a time.
-fn sum_of_floats() -> (Pipeline, &'static str) {
+fn sums_of_floats(squares: bool) -> (Pipeline, &'static str) {
     let mut p = Pipeline::new("floats");
     let input = p.input(Input::new("in", &[ScalarType::F32], 2));
     let r = RDom::new([("rx", Expr::from(0), input.extent(0)), ("ry", Expr::from(0), input.extent(1))]);
     let term = input.at(&[r.var(0), r.var(1)], 0).cast(ScalarType::F64);
-    let total = p.func(Func::sum("total", &[], r, vec![term]));
+    let terms = if squares { vec![term.clone(), &term * &term] } else { vec![term] };
+    let total = p.func(Func::sum("total", &[], r, terms));
     p.output(&total);
     let text = "
         total: gpu_single
@@ -224,22 +225,25 @@ fn sum_of_floats() -> (Pipeline, &'static str) {
 /// sum in memory once.
 #[test]
 fn sums_of_blocks_are_asked_for_at_once() {
-    let (p, text) = sum_of_floats();
-    let ptx =
-        sumsq_codegen::compile::ptx(&p, &schedule(text), &sumsq_codegen::Target::cuda(90)).expect("PTX");
-    let kernels: Vec<&str> = ptx.split(".visible .entry").skip(1).collect();
-    let count = |kernel: usize, what: &str| kernels[kernel].matches(what).count();
-    assert_eq!(kernels.len(), 2, "{ptx}");
-    assert_eq!((count(0, "st.global"), count(0, "ld.global.b64")), (1, 0), "{}", kernels[0]);
-    assert_eq!((count(1, "st.global"), count(1, "ld.global.b64")), (1, 0), "{}", kernels[1]);
-    // No branch between those of a turn, whether it is full or not.
-    let parts = kernels[1].split("\n$L").map(|part| part.matches("ld.global.nc").count());
-    assert_eq!(parts.filter(|n| *n > 0).collect::<Vec<_>>(), [4, 4], "{}", kernels[1]);
-    for (w, h) in [(40, 2), (70, 33), (1, 512), (33, 600)] {
-        let values = pattern(&[ScalarType::F32], &[w, h], 3);
-        let b = bindings(vec![("in", values)], vec![]);
-        check(&p, &schedule(text), &b, &[vec![]], 1e-12);
-        agree_on_gpu(&p, &schedule(text), &b, &[vec![]]);
+    for (squares, sums) in [(false, 1), (true, 2)] {
+        let (p, text) = sums_of_floats(squares);
+        let cuda = sumsq_codegen::Target::cuda(90);
+        let ptx = sumsq_codegen::compile::ptx(&p, &schedule(text), &cuda).expect("PTX");
+        let kernels: Vec<&str> = ptx.split(".visible .entry").skip(1).collect();
+        assert_eq!(kernels.len(), 2, "{ptx}");
+        for kernel in &kernels {
+            let count = |what: &str| kernel.matches(what).count();
+            assert_eq!((count("st.global"), count("ld.global.b64")), (sums, 0), "{kernel}");
+        }
+        // No branch between those of a turn, whether it is full or not.
+        let parts = kernels[1].split("\n$L").map(|part| part.matches("ld.global.nc").count());
+        assert_eq!(parts.filter(|n| *n > 0).collect::<Vec<_>>(), [4 * sums, 4 * sums], "{}", kernels[1]);
+        for (w, h) in [(40, 2), (70, 33), (1, 512), (33, 600)] {
+            let values = pattern(&[ScalarType::F32], &[w, h], 3);
+            let b = bindings(vec![("in", values)], vec![]);
+            check(&p, &schedule(text), &b, &[vec![]], 1e-12);
+            agree_on_gpu(&p, &schedule(text), &b, &[vec![]]);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Flat buffers of lowered code, as data.
 
-use super::Name;
+use super::{Expr, ExprKind, Name};
+use crate::types::Type;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,6 +36,13 @@ impl Flat {
     /// The records of an input, or of an output without intermediate storage.
     pub fn records(of: impl Into<Name>) -> Flat {
         Flat { of: of.into(), is_output: false, content: Content::Records }
+    }
+}
+
+impl Expr {
+    /// Elements `index` of a flat buffer, in all lanes.
+    pub(crate) fn load(buffer: impl Into<Flat>, index: Expr, ty: Type) -> Expr {
+        Expr::new(ExprKind::Load { buffer: buffer.into(), index, predicate: None }, ty)
     }
 }
 

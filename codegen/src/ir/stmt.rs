@@ -58,6 +58,14 @@ pub enum Stmt {
     Accumulate { buffer: Flat, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },
 }
 
+impl Stmt {
+    /// `buffer[index] = value` in all lanes, through the cache.
+    pub(crate) fn store(buffer: impl Into<Flat>, index: Expr, value: Expr) -> Stmt {
+        let buffer = buffer.into();
+        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+    }
+}
+
 /// Destination of a `Provide`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {

@@ -212,8 +212,8 @@ mod tests {
     use super::*;
 
     fn store(index: Expr, value: Expr) -> Stmt {
-        let buffer = "f.0".into();
-        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+        let buffer = "f.0";
+        Stmt::store(buffer, index, value)
     }
 
     #[test]

@@ -62,7 +62,7 @@ mod tests {
 
     fn store(buffer: &str, value: Expr) -> Stmt {
         let (buffer, index) = (crate::expr::Flat::plane(buffer, 0), Expr::from(0).cast(ScalarType::I64));
-        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+        Stmt::store(buffer, index, value)
     }
 
     fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {
@@ -101,7 +101,7 @@ if x <= 7 {
         let differ = branch(Expr::var("y").le(3), one.clone(), Some(two.clone()));
         assert_eq!(alike(&differ), differ);
         let (buffer, index) = (crate::expr::Flat::plane("f", 0), Expr::from(0).cast(ScalarType::I64));
-        let read = Expr::new(ExprKind::Load { buffer, index, predicate: None }, Type::F32);
+        let read = Expr::load(buffer, index, Type::F32);
         let arm = |last: &Stmt| Stmt::Block(vec![one.clone(), last.clone()]);
         let changes = branch(read.gt(Expr::from(0.0f32)), arm(&one), Some(arm(&two)));
         assert_eq!(alike(&changes), changes);

@@ -18,18 +18,41 @@ pub(super) fn begun(s: &Stmt) -> Stmt {
             s => map_children(s, &mut Expr::clone, &mut begun),
         };
     };
-    let mut list: Vec<Stmt> = list.iter().map(begun).collect();
-    let mut at = 0;
-    while at < list.len() {
-        match Begin::of(&list[at]).and_then(|begin| begin.in_block(&list[at + 1..])) {
-            Some(rest) => drop(list.splice(at.., rest)),
-            None => at += 1,
-        }
+    let (mut behind, mut out): (Vec<Stmt>, _) = (list.iter().map(begun).collect(), vec![]);
+    while !behind.is_empty() {
+        let s = behind.remove(0);
+        out.extend(begun_by(&s, &mut behind));
     }
-    block(list)
+    block(out)
 }
 
-/// A store of a constant by one thread.
+/// What is left of a statement where those behind it begin with the constants that it stores.
+fn begun_by(s: &Stmt, behind: &mut Vec<Stmt>) -> Option<Stmt> {
+    match s {
+        Stmt::For { extent, kind: ForKind::GpuThread, body, .. } if extent.as_int() == Some(1) => {
+            let body = begun_by(body, behind)?;
+            Some(map_children(s, &mut Expr::clone, &mut |_| body.clone()))
+        }
+        Stmt::Block(list) => {
+            let of = |s: &Stmt| Begin::of(s).map(|begin| begin.buffer);
+            let apart = |buffer: &Flat| list.iter().filter(|s| mentions(s, buffer)).count() == 1;
+            if !list.iter().all(|s| of(s).is_some_and(|buffer| apart(&buffer))) {
+                return Some(s.clone());
+            }
+            let left: Vec<Stmt> = list.iter().filter_map(|s| begun_by(s, behind)).collect();
+            (!left.is_empty()).then(|| block(left))
+        }
+        s => match Begin::of(s).and_then(|begin| begin.in_block(behind)) {
+            Some(list) => {
+                *behind = list;
+                None
+            }
+            None => Some(s.clone()),
+        },
+    }
+}
+
+/// A store of a constant.
 struct Begin {
     buffer: Flat,
     index: Expr,
@@ -38,10 +61,6 @@ struct Begin {
 
 impl Begin {
     fn of(s: &Stmt) -> Option<Begin> {
-        let s = match s {
-            Stmt::For { extent, kind: ForKind::GpuThread, body, .. } if extent.as_int() == Some(1) => body,
-            s => s,
-        };
         let Stmt::Store { buffer, index, value, predicate: None, .. } = s else { return None };
         let is = matches!(value.kind(), ExprKind::Float(_) | ExprKind::Int(_)) && value.ty().lanes == 1;
         is.then(|| Begin { buffer: buffer.clone(), index: index.clone(), value: value.clone() })

@@ -76,7 +76,7 @@ mod tests {
         Expr::int(Type::I64, i)
     }
     fn load(buffer: &str) -> Expr {
-        Expr::new(ExprKind::Load { buffer: buffer.into(), index: at(0), predicate: None }, Type::I32)
+        Expr::load(buffer, at(0), Type::I32)
     }
     fn store(buffer: &str, value: Expr) -> Stmt {
         let (predicate, aligned, non_temporal) = (None, false, false);

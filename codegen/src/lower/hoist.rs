@@ -158,11 +158,11 @@ mod tests {
     }
     fn load(buffer: &str, at: &str) -> Expr {
         let index = Expr::var(at).cast(ScalarType::I64);
-        Expr::new(ExprKind::Load { buffer: buffer.into(), index, predicate: None }, Type::F32)
+        Expr::load(buffer, index, Type::F32)
     }
     fn store(value: Expr) -> Stmt {
-        let (buffer, index) = ("f.0".into(), Expr::var("x").cast(ScalarType::I64));
-        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+        let (buffer, index) = ("f.0", Expr::var("x").cast(ScalarType::I64));
+        Stmt::store(buffer, index, value)
     }
     fn for_(var: &str, kind: ForKind, body: Stmt) -> Stmt {
         let (min, extent) = (Expr::from(0), Expr::param("n", Type::I32));

@@ -107,8 +107,7 @@ mod tests {
         Expr::new(ExprKind::Ramp(base, Expr::int(ScalarType::I64, stride)), Type::I64.with_lanes(4))
     }
     fn load(buffer: &str) -> Expr {
-        let kind = ExprKind::Load { buffer: buffer.into(), index: ramp(0, 1), predicate: None };
-        Expr::new(kind, Type::F32.with_lanes(4))
+        Expr::load(buffer, ramp(0, 1), Type::F32.with_lanes(4))
     }
     fn store(from: i64, stride: i64, value: Expr, predicate: Option<Expr>) -> Stmt {
         let (buffer, index) = ("f.0".into(), ramp(from, stride));

@@ -80,14 +80,7 @@ mod tests {
     use crate::types::ScalarType::{F32, I32};
 
     fn store(value: Expr) -> Stmt {
-        Stmt::Store {
-            buffer: "f".into(),
-            index: Expr::int(Type::I64, 0),
-            value,
-            predicate: None,
-            aligned: false,
-            non_temporal: false,
-        }
+        Stmt::store("f", Expr::int(Type::I64, 0), value)
     }
 
     #[test]

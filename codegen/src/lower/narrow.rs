@@ -153,8 +153,7 @@ mod tests {
     fn rows() -> Expr {
         let index = Expr::var("x").cast(ScalarType::I64);
         let ramp = Expr::new(ExprKind::Ramp(index, Expr::int(Type::I64, 1)), Type::I64.with_lanes(8));
-        let kind = ExprKind::Load { buffer: "rows.0".into(), index: ramp, predicate: None };
-        Expr::new(kind, Type::I32.with_lanes(8))
+        Expr::load("rows.0", ramp, Type::I32.with_lanes(8))
     }
     fn splat(v: i32) -> Expr {
         Expr::new(ExprKind::Broadcast(Expr::from(v)), Type::I32.with_lanes(8))
@@ -165,9 +164,7 @@ mod tests {
         let pitch = Expr::new(ExprKind::Broadcast(Expr::int(Type::I64, pitch)), Type::I64.with_lanes(8));
         let one = Expr::int(Type::I64, 1);
         let lane = Expr::new(ExprKind::Ramp(Expr::int(Type::I64, 0), one), Type::I64.with_lanes(8));
-        let kind =
-            ExprKind::Load { buffer: "f.0".into(), index: row * pitch + lane.clone(), predicate: None };
-        let value = Expr::new(kind, Type::F32.with_lanes(8));
+        let value = Expr::load("f.0", row * pitch + lane.clone(), Type::F32.with_lanes(8));
         let (buffer, predicate) = ("out.0".into(), None);
         Stmt::Store { buffer, index: lane, value, predicate, aligned: false, non_temporal: false }
     }

@@ -369,12 +369,12 @@ pub(super) mod tests {
     }
     pub(in crate::lower) fn load(index: Expr) -> Expr {
         let index = index.cast(ScalarType::I64);
-        Expr::new(ExprKind::Load { buffer: "f.0".into(), index, predicate: None }, Type::F32)
+        Expr::load("f.0", index, Type::F32)
     }
     pub(in crate::lower) fn store(index: Expr, value: Expr) -> Stmt {
         let index = index.cast(ScalarType::I64);
-        let buffer = "g.0".into();
-        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+        let buffer = "g.0";
+        Stmt::store(buffer, index, value)
     }
     pub(in crate::lower) fn for_(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
         Stmt::For { var: var.into(), min: Expr::from(0), extent, kind, body: Box::new(body) }
@@ -442,14 +442,7 @@ if likely(0 < (w + 7) / 8 - xo.end) {
         let flag = load(v("x")).gt(Expr::from(0.0f32)).likely();
         let guarded =
             Stmt::If { cond: flag, then: Box::new(store(v("x"), Expr::from(1.0f32))), otherwise: None };
-        let before = Stmt::Store {
-            buffer: "f.0".into(),
-            index: v("x"),
-            value: v("x").cast(ScalarType::F32),
-            predicate: None,
-            aligned: false,
-            non_temporal: false,
-        };
+        let before = Stmt::store("f.0", v("x"), v("x").cast(ScalarType::F32));
         let body = Stmt::Block(vec![before, guarded]);
         let text = partition(&for_("x", v("n"), ForKind::Serial, body)).to_string();
         assert!(!text.contains("else") && text.contains("if f.0[i64(x)] > 0f"), "{text}");

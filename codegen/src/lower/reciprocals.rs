@@ -71,8 +71,7 @@ mod tests {
             1 => zero,
             n => Expr::new(ExprKind::Ramp(zero, Expr::int(Type::I64, 1)), Type::I64.with_lanes(n)),
         };
-        let kind = ExprKind::Load { buffer: "a".into(), index, predicate: None };
-        Expr::new(kind, Type::F32.with_lanes(lanes))
+        Expr::load("a", index, Type::F32.with_lanes(lanes))
     }
 
     fn splat(e: Expr) -> Expr {
@@ -83,14 +82,7 @@ mod tests {
     fn text(value: &Expr) -> String {
         let index = Expr::int(Type::I64, 0);
         let value = value.clone();
-        let s = Stmt::Store {
-            buffer: "b".into(),
-            index,
-            value,
-            predicate: None,
-            aligned: false,
-            non_temporal: false,
-        };
+        let s = Stmt::store("b", index, value);
         reciprocals(&s).to_string().trim().to_string()
     }
 

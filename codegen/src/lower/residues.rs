@@ -185,8 +185,7 @@ mod tests {
     }
 
     fn read(index: &Expr) -> String {
-        let load = ExprKind::Load { buffer: "f".into(), index: index.cast(ScalarType::I64), predicate: None };
-        let load = Expr::new(load, Type::of(ScalarType::F32).with_lanes(8));
+        let load = Expr::load("f", index.cast(ScalarType::I64), Type::of(ScalarType::F32).with_lanes(8));
         Residues::default().expr(&load).to_string()
     }
 

@@ -32,19 +32,11 @@ struct Element {
 
 impl Element {
     fn load(&self) -> Expr {
-        let kind = ExprKind::Load { buffer: self.buffer.clone(), index: self.index.clone(), predicate: None };
-        Expr::new(kind, Type::of(self.ty))
+        Expr::load(self.buffer.clone(), self.index.clone(), Type::of(self.ty))
     }
 
     fn store(&self, value: Expr) -> Stmt {
-        Stmt::Store {
-            buffer: self.buffer.clone(),
-            index: self.index.clone(),
-            value,
-            predicate: None,
-            aligned: false,
-            non_temporal: false,
-        }
+        Stmt::store(self.buffer.clone(), self.index.clone(), value)
     }
 }
 
@@ -211,13 +203,12 @@ mod tests {
     }
 
     fn load(of: &str, index: &Expr) -> Expr {
-        let kind = ExprKind::Load { buffer: flat(of), index: index.clone(), predicate: None };
-        Expr::new(kind, Type::of(ScalarType::F32))
+        Expr::load(flat(of), index.clone(), Type::of(ScalarType::F32))
     }
 
     fn store(of: &str, index: &Expr, value: Expr) -> Stmt {
         let (buffer, index) = (flat(of), index.clone());
-        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+        Stmt::store(buffer, index, value)
     }
 
     fn nest(var: &str, n: Expr, kind: ForKind, body: Stmt) -> Stmt {

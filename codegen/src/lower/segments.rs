@@ -177,7 +177,7 @@ impl Cut<'_> {
             let is = |a: &Arg| matches!(a, Arg::Scalar { param, .. } if param == p);
             let at = scalars.position(is).filter(|_| matches!(ty, ScalarType::F32 | ScalarType::F64))?;
             let index = Expr::int(Type::I64, at as i64);
-            Some(Expr::new(ExprKind::Load { buffer: parameters(ty), index, predicate: None }, e.ty()))
+            Some(Expr::load(parameters(ty), index, e.ty()))
         };
         let mut of = |e: &Expr| rewrite(e, &mut done.borrow_mut(), &mut |_, e| place(&e).unwrap_or(e));
         map_children(s, &mut of, &mut |s| self.with_parameters_in_memory(s, done))

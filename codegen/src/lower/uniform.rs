@@ -155,13 +155,13 @@ mod tests {
 
     fn load(of: &str, index: Expr) -> Expr {
         let buffer = Flat::plane(of, 0);
-        Expr::new(ExprKind::Load { buffer, index, predicate: None }, Type::of(ScalarType::F64))
+        Expr::load(buffer, index, Type::of(ScalarType::F64))
     }
 
     fn kernel(value: Expr) -> Stmt {
         let buffer = Flat::plane("s", 0);
         let index = Expr::var("k");
-        let body = Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false };
+        let body = Stmt::store(buffer, index, value);
         let nest = |var: &str, kind, body| {
             let (min, extent) = (Expr::from(0), Expr::from(4));
             Stmt::For { var: var.into(), min, extent, kind, body: Box::new(body) }

@@ -84,14 +84,7 @@ mod tests {
     use crate::types::ScalarType;
 
     fn loop_of(extent: Expr) -> Stmt {
-        let body = Stmt::Store {
-            buffer: "f.0".into(),
-            index: (Expr::var("k") * 8).cast(ScalarType::I64),
-            value: Expr::from(0.5f32),
-            predicate: None,
-            aligned: false,
-            non_temporal: false,
-        };
+        let body = Stmt::store("f.0", (Expr::var("k") * 8).cast(ScalarType::I64), Expr::from(0.5f32));
         let kind = ForKind::Unrolled;
         Stmt::For { var: "k".into(), min: Expr::var("x"), extent, kind, body: Box::new(body) }
     }

@@ -32,14 +32,7 @@ fn walk(s: &Stmt, updated: &FxHashSet<&Flat>) -> Stmt {
         Some(n) if per_word > 1 && updated.contains(&buffer) => (n + per_word - 1) / per_word * per_word,
         _ => return Stmt::Allocate { buffer, ty, extent, memory, zeroed, body },
     };
-    let behind = |i| Stmt::Store {
-        buffer: buffer.clone(),
-        index: Expr::int(Type::I64, i),
-        value: Expr::from(0).cast(ty),
-        predicate: None,
-        aligned: false,
-        non_temporal: false,
-    };
+    let behind = |i| Stmt::store(buffer.clone(), Expr::int(Type::I64, i), Expr::from(0).cast(ty));
     let mut list: Vec<Stmt> = (extent.as_int().unwrap_or(all)..all).map(behind).collect();
     list.push(*body);
     let (extent, body) = (Expr::int(Type::I64, all), Box::new(block(list)));

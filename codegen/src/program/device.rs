@@ -29,9 +29,8 @@ use rustc_hash::FxHashSet;
 /// A loop on a device.
 pub(super) struct DeviceLoop {
     device: Device,
-    tick: Function,
-    /// Its module.
-    tick_text: String,
+    /// The module of the kernel that counts an iteration, and the kernel's name.
+    tick: (String, &'static str),
     chunks: Option<Chunks>,
     /// Is it one kernel, where it can be?
     together: bool,
@@ -105,10 +104,9 @@ impl DeviceLoop {
         let in_chunks = device.loops_in_chunks();
         let (ptx, name) = llvm::tick(&device.info().target(), in_chunks)?;
         let ptx = if in_chunks { gated(&ptx) } else { ptx };
-        let tick = Module::load(device, &ptx).and_then(|module| module.function(name)).map_err(failed)?;
         let chunks = if in_chunks { Some(Chunks::new(device, body)?) } else { None };
         let together = chunks.is_none() && device.loops_together();
-        Ok(DeviceLoop { device: device.clone(), tick, tick_text: ptx, chunks, together, made: vec![] })
+        Ok(DeviceLoop { device: device.clone(), tick: (ptx, name), chunks, together, made: vec![] })
     }
 
     /// Runs the steps until `until` is not 0 behind them, at most `max` times.
@@ -257,6 +255,7 @@ impl DeviceLoop {
         (max, until, count): (usize, u64, u64),
     ) -> Result<ReadyGraph, CudaError> {
         let ended = self.ended(body, iterations)?;
+        let alone = if ended.is_none() { Some(self.alone()?) } else { None };
         let mut graph = Graph::new(&self.device)?;
         let (turn, second) = (graph.condition()?, graph.condition()?);
         let tick = |first| [until, count, most(max), turn.number(), second.number(), first];
@@ -265,18 +264,21 @@ impl DeviceLoop {
         let add = |inside: &mut Body<'_>, launches: &[Recorded], first| unsafe {
             let plain = launches.len() - usize::from(ended.is_some());
             launches[..plain].iter().try_for_each(|l| inside.launch(&l.function, l.shape, &l.arguments))?;
-            match (&ended, launches.last()) {
-                (Some(function), Some(last)) => {
-                    inside.launch(function, last.shape, &[&last.arguments[..], &tick(first)].concat())
-                }
-                _ => inside.launch(&self.tick, ONCE, &tick(first)),
+            if let (Some(function), Some(last)) = (&ended, launches.last()) {
+                inside.launch(function, last.shape, &[&last.arguments[..], &tick(first)].concat())?;
             }
+            alone.iter().try_for_each(|function| inside.launch(function, ONCE, &tick(first)))
         };
         let [one, two] = iterations;
         let mut turns = graph.repeat_while(turn)?;
         add(&mut turns, one, 1)?;
         add(&mut turns.only_if(second)?, two, 0)?;
         graph.ready()
+    }
+
+    /// The kernel that counts an iteration, for where no other does.
+    fn alone(&self) -> Result<Function, CudaError> {
+        Module::load(&self.device, &self.tick.0)?.function(self.tick.1)
     }
 
     /// The last kernel of an iteration with the tick behind it, if that is one block.
@@ -294,7 +296,7 @@ impl DeviceLoop {
         };
         let phase = |ptx, name, n| Phase { ptx, name, changes: vec![false; n] };
         let kernel = phase(ptx, last.function.name(), last.arguments.len());
-        match ended(&kernel, last.shape.block, &phase(&self.tick_text, self.tick.name(), TICKS)) {
+        match ended(&kernel, last.shape.block, &phase(&self.tick.0, self.tick.1, TICKS)) {
             Some(ptx) => Module::load(&self.device, &ptx)?.function(ENDED).map(Some),
             None => Ok(None),
         }
@@ -345,7 +347,7 @@ impl DeviceLoop {
         iterations: &[Vec<Recorded>; 2],
         (max, until, count): (usize, u64, u64),
     ) -> Result<ReadyGraph, CudaError> {
-        let mut graph = Graph::new(&self.device)?;
+        let (mut graph, tick) = (Graph::new(&self.device)?, self.alone()?);
         let gate = count + ScalarType::I32.bytes() as u64;
         let behind_gate = |of: &Function| kernels.iter().find(|(open, _)| open == of).map(|(_, gated)| gated);
         for launches in iterations.iter().cycle().take(CHUNK) {
@@ -356,7 +358,7 @@ impl DeviceLoop {
                 unsafe { graph.launch(function, *shape, &[&arguments[..], &[gate]].concat())? };
             }
             // SAFETY: the tick has its three parameters, and the gate.
-            unsafe { graph.launch(&self.tick, ONCE, &[until, count, most(max), gate])? };
+            unsafe { graph.launch(&tick, ONCE, &[until, count, most(max), gate])? };
         }
         graph.ready()
     }

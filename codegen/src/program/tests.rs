@@ -1,6 +1,6 @@
 use super::*;
 use crate::compile::{BufferSlot, Signature};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::Expr;
 use crate::func::Layout;
 use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Stmt};
@@ -13,7 +13,7 @@ fn zero() -> Expr {
 }
 
 fn load(buffer: &str) -> Expr {
-    Expr::new(ExprKind::Load { buffer: buffer.into(), index: zero(), predicate: None }, Type::F64)
+    Expr::load(buffer, zero(), Type::F64)
 }
 
 /// A pipeline over f64 scalars: `out = value`.

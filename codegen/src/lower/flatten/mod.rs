@@ -325,7 +325,7 @@ impl Flatten<'_> {
             return call.clone();
         };
         let ty = call.ty().with_lanes(index.ty().lanes);
-        Expr::new(ExprKind::Load { buffer, index, predicate: None }, ty)
+        Expr::load(buffer, index, ty)
     }
 
     /// Index into the intermediate storage of `func`.

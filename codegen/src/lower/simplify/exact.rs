@@ -20,8 +20,7 @@ fn identity(e: &Expr) -> Option<Expr> {
         ExprKind::Broadcast(a) if e.ty().lanes == 1 => Some(a.clone()),
         ExprKind::Ramp(a, b) if b.as_int() == Some(0) => Some(splat(a.clone(), e.ty().lanes)),
         ExprKind::Load { buffer, index, predicate: Some(p) } if p.as_int() == Some(1) => {
-            let kind = ExprKind::Load { buffer: buffer.clone(), index: index.clone(), predicate: None };
-            Some(Expr::new(kind, e.ty()))
+            Some(Expr::load(buffer.clone(), index.clone(), e.ty()))
         }
         ExprKind::Load { predicate: Some(p), .. } if p.as_int() == Some(0) => {
             Some(splat(Expr::constant(e.ty().scalar, 0.0), e.ty().lanes))

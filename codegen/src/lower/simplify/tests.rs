@@ -109,14 +109,7 @@ fn data_integers_wrap() {
 
 #[test]
 fn loops_that_run_once_and_dead_code_go() {
-    let store = |index: Expr| Stmt::Store {
-        buffer: "f.0".into(),
-        index: index.cast(ScalarType::I64),
-        value: Expr::from(1.0f32),
-        predicate: None,
-        aligned: false,
-        non_temporal: false,
-    };
+    let store = |index: Expr| Stmt::store("f.0", index.cast(ScalarType::I64), Expr::from(1.0f32));
     let for_ = |var: &str, min: Expr, extent: Expr, body: Stmt| Stmt::For {
         var: var.into(),
         min,

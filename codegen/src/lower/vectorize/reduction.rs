@@ -17,8 +17,7 @@ pub(super) fn reads_memory(e: &Expr) -> bool {
 
 /// The load of the accumulated element.
 pub(super) fn old_value(buffer: &Flat, index: &Expr, ty: Type) -> Expr {
-    let kind = ExprKind::Load { buffer: buffer.clone(), index: index.clone(), predicate: None };
-    Expr::new(kind, Type::of(ty.scalar))
+    Expr::load(buffer.clone(), index.clone(), Type::of(ty.scalar))
 }
 
 /// `value` as `buffer[index] op rest`, where `rest` does not read the buffer.

@@ -11,14 +11,14 @@ fn v(n: &str) -> Expr {
 fn load(buffer: &str, index: Expr, ty: ScalarType) -> Expr {
     let index = index.cast(ScalarType::I64);
     let ty = Type::of(ty).with_lanes(index.ty().lanes);
-    Expr::new(crate::expr::ExprKind::Load { buffer: buffer.into(), index, predicate: None }, ty)
+    Expr::load(buffer, index, ty)
 }
 fn f(index: Expr) -> Expr {
     load("f.0", index, ScalarType::F32)
 }
 fn store(index: Expr, value: Expr) -> Stmt {
     let index = index.cast(ScalarType::I64);
-    Stmt::Store { buffer: "g.0".into(), index, value, predicate: None, aligned: false, non_temporal: false }
+    Stmt::store("g.0", index, value)
 }
 fn for_(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
     Stmt::For { var: var.into(), min: Expr::from(0), extent, kind, body: Box::new(body) }
