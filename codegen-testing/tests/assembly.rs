@@ -95,6 +95,27 @@ fn neighbours_are_no_gathers() {
     }
 }
 
+/// Neither are those that copies of an unrolled sum read one after the other.
+#[test]
+fn neighbours_of_copies_are_no_gathers() {
+    let [x] = Var::all(["x"]);
+    let mut p = Pipeline::new("filter");
+    let first = p.input(Input::new("first", &[I32], 1));
+    let t = p.input(Input::new("t", &[F32], 1));
+    let k = RDom::new([("k", Expr::from(0), Expr::from(8))]);
+    let sum = p.define("sum", [x], 0.0f32);
+    let sum = p.add_to(&sum, x, t.of((first.of(x) % 64) + k.var(0)), &k);
+    let out = p.define("out", [x], sum.of(x));
+    p.output(&out);
+    let text = "out: bound(x, 0, 4096) split(x, xo, xi, 16, guard) vectorize(xi)
+        sum: compute_at(out, xo) bound_extent(x, 16) vectorize(x) store_in(register)
+        sum.update(0): reorder(x, k) vectorize(x) unroll(k, 4, guard)";
+    for target in [avx2(), avx512()] {
+        let found = Loop::innermost(&p, &Schedule::parse(text).expect("text"), &target);
+        assert!(found.is_dense(), "{found}");
+    }
+}
+
 /// Lanes beyond a picture are a constant: rows are loaded under a mask, in the interior without one.
 #[test]
 fn constants_beyond_a_picture_are_masks() {

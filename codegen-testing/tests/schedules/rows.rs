@@ -1,9 +1,10 @@
 //! Vectors whose lanes read what lies beside each other in rows.
 
 use crate::support::schedule;
-use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, ScalarType, Source, Var};
+use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Source, Var};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::{agree, agree_over};
+use sumsq_codegen_testing::reference::Value;
 
 const TYPES: [ScalarType; 6] =
     [ScalarType::U8, ScalarType::I16, ScalarType::I32, ScalarType::F32, ScalarType::F64, ScalarType::I64];
@@ -82,6 +83,33 @@ fn neighbours_in_a_table() {
             let inputs =
                 vec![("in", pattern(&[ScalarType::I32], &[101], 7)), ("t", pattern(&[ty], &[60], 5))];
             agree(&p, &s, &bindings(inputs, vec![]), &[vec![101]]);
+        }
+    }
+}
+
+/// The same of a sum over `k`, whose copies read one after the other, all of them or up to where it ends.
+#[test]
+fn neighbours_of_copies() {
+    let [x] = Var::all(["x"]);
+    for (ty, taps) in TYPES.into_iter().flat_map(|ty| [1, 4, 7, 12].map(|taps| (ty, taps))) {
+        let mut p = Pipeline::new("filter");
+        let first = p.input(Input::new("first", &[ScalarType::I32], 1));
+        let t = p.input(Input::new("t", &[ty], 1));
+        let n = p.param("n", ScalarType::I32);
+        let k = RDom::new([("k", Expr::from(0), n)]);
+        let sum = p.define("sum", [x], Expr::from(0).cast(ty));
+        let sum = p.add_to(&sum, x, t.of((first.of(x) % 23) + k.var(0)) * (k.var(0) + 1).cast(ty), &k);
+        let out = p.define("out", [x], sum.of(x));
+        p.output(&out);
+        for (lanes, copies) in [(4, 4), (8, 2), (16, 4), (16, 6), (32, 8)] {
+            let s = schedule(&format!(
+                "out: split(x, xo, xi, {lanes}, guard) vectorize(xi)
+                 sum: compute_at(out, xo) bound_extent(x, {lanes}) vectorize(x) store_in(register)
+                 sum.update(0): reorder(x, k) vectorize(x) unroll(k, {copies}, guard)"
+            ));
+            let first = pattern(&[ScalarType::I32], &[128], 7);
+            let inputs = vec![("first", first), ("t", pattern(&[ty], &[23 + taps], 5))];
+            agree(&p, &s, &bindings(inputs, vec![("n", Value::Int(taps as i64))]), &[vec![101]]);
         }
     }
 }

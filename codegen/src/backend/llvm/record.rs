@@ -7,7 +7,8 @@
 //! Lanes that lie a constant number of elements apart in a buffer of the function's own, as where a tile is read across its rows, read slots of records,
 //! too: 16 elements at most, or as many as divide that number.
 //!
-//! So do the loads of one statement from anywhere whose indices differ by 1, as of neighbouring channels: there the row is what they read together.
+//! So do the loads from anywhere of one statement, or of stores that follow each other, whose indices differ by 1, as of neighbouring channels or of an
+//! unrolled sum: there the row is what they read together.
 //!
 //! Lanes that a predicate turns off read the record of element (0, 0, ...), which every buffer has.
 

@@ -1,36 +1,47 @@
-//! Reads that lie beside each other in every lane, found before a statement is emitted.
+//! Reads that lie beside each other in every lane, found before the stores that need them are emitted.
 
 use super::access::Access;
 use crate::expr::walk::visit;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
+use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
-/// Reads of one statement that lie beside each other in every lane: the first constant and the number of all, by what comes before it.
+/// Reads of stores that follow each other, as those of an unrolled sum do, that lie beside each other in every lane: the first constant and the number of
+/// all, by what comes before it and the constant of one.
 #[derive(Default)]
 pub(super) struct Runs(FxHashMap<(String, i64), (i64, u16)>);
 
 impl Runs {
-    /// The runs of what an expression reads without a condition: powers of two, no longer than the vectors, whose lengths are such powers as well.
-    pub(super) fn in_expr(root: &Expr) -> Runs {
+    /// The runs of what is read without a condition, where there are several stores of what none of them changes: powers of two, no longer than the
+    /// vectors, whose lengths are such powers as well.
+    pub(super) fn in_stores(list: &[Stmt]) -> Runs {
+        let stores = || {
+            list.iter().filter_map(|s| match s {
+                Stmt::Store { buffer, value, .. } => Some((buffer, value)),
+                _ => None,
+            })
+        };
+        let changed: FxHashSet<&Flat> =
+            if list.len() > 1 { stores().map(|s| s.0).collect() } else { FxHashSet::default() };
         let mut constants: FxHashMap<String, (u16, BTreeSet<i64>)> = FxHashMap::default();
-        if root.ty().lanes == 1 {
-            return Runs::default();
+        for (_, value) in stores().filter(|s| s.1.ty().lanes > 1) {
+            visit(value, &mut |e| {
+                if let ExprKind::Load { buffer, index, predicate: None } = e.kind()
+                    && let Access::Gather(index) = Access::of(index)
+                    && e.ty().scalar != ScalarType::Bool
+                    && e.ty().lanes.is_power_of_two()
+                    && !changed.contains(buffer)
+                {
+                    let (rest, constant) = split(index);
+                    let most = e.ty().lanes.min((64 / e.ty().scalar.bytes()) as u16);
+                    let all = constants.entry(run_key(buffer, e.ty(), &rest));
+                    all.or_insert_with(|| (most, BTreeSet::new())).1.insert(constant);
+                }
+                true
+            });
         }
-        visit(root, &mut |e| {
-            if let ExprKind::Load { buffer, index, predicate: None } = e.kind()
-                && let Access::Gather(index) = Access::of(index)
-                && e.ty().scalar != ScalarType::Bool
-                && e.ty().lanes.is_power_of_two()
-            {
-                let (rest, constant) = split(index);
-                let most = e.ty().lanes.min((64 / e.ty().scalar.bytes()) as u16);
-                let all = constants.entry(run_key(buffer, e.ty(), &rest));
-                all.or_insert_with(|| (most, BTreeSet::new())).1.insert(constant);
-            }
-            true
-        });
         let mut runs = FxHashMap::default();
         for (key, (most, all)) in constants {
             let mut at = all.first().copied();

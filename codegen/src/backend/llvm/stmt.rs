@@ -188,7 +188,12 @@ impl<'f> StmtEmitter<'f> {
             s = body;
         }
         match s {
-            Stmt::Block(list) => list.iter().try_for_each(|s| self.stmt(s)),
+            Stmt::Block(list) => {
+                list.chunk_by(|a, b| is_store(a) && is_store(b)).try_for_each(|part| match part {
+                    [one] => self.stmt(one),
+                    stores => self.stores(stores),
+                })
+            }
             Stmt::For { var, min, body, kind: ForKind::GpuBlock, .. } if self.device.is_some() => {
                 self.gpu_block(var, min, body)
             }
@@ -217,11 +222,7 @@ impl<'f> StmtEmitter<'f> {
             Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => {
                 self.allocate(buffer, *ty, extent, *memory, *zeroed, body)
             }
-            Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } => {
-                let non_temporal = *non_temporal && self.device.is_none();
-                let flags = StoreFlags { aligned: *aligned, non_temporal };
-                self.device_store(buffer, |e| e.store(buffer, index, value, predicate.as_ref(), flags))
-            }
+            Stmt::Store { .. } => self.stores(std::slice::from_ref(s)),
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 self.device_store(buffer, |e| e.accumulate(buffer, *op, index, value, predicate.as_ref()))
             }
@@ -235,6 +236,19 @@ impl<'f> StmtEmitter<'f> {
         }
     }
 
+    /// Stores that follow each other.
+    fn stores(&mut self, list: &'f [Stmt]) -> Result<(), String> {
+        self.exprs.runs = Runs::in_stores(list);
+        for s in list {
+            let Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } = s else { continue };
+            let non_temporal = *non_temporal && self.device.is_none();
+            let flags = StoreFlags { aligned: *aligned, non_temporal };
+            self.device_store(buffer, |e| e.store(buffer, index, value, predicate.as_ref(), flags))?;
+        }
+        self.exprs.runs = Runs::default();
+        Ok(())
+    }
+
     fn store(
         &mut self,
         buffer: &'f Flat,
@@ -244,9 +258,7 @@ impl<'f> StmtEmitter<'f> {
         flags: StoreFlags,
     ) -> Result<(), String> {
         self.exprs.emit(Access::of(index).operand())?;
-        self.exprs.runs = Runs::in_expr(value);
         self.exprs.emit(value)?;
-        self.exprs.runs = Runs::default();
         if let Some(p) = predicate {
             self.exprs.emit(p)?;
         }
@@ -519,4 +531,8 @@ impl<'f> StmtEmitter<'f> {
     pub(super) fn as_i32(&self, v: Val, ty: Type) -> Val {
         if ty == Type::I64 { self.ir().cast(Op::LLVMTrunc, v, self.ir().ty(Type::I32)) } else { v }
     }
+}
+
+fn is_store(s: &Stmt) -> bool {
+    matches!(s, Stmt::Store { .. })
 }
