@@ -123,16 +123,17 @@ impl Scheduler {
         let first = if vars.len() == 1 { "row" } else { &vars[0] };
         let middle: Vec<&str> =
             vars.iter().skip(1).take(vars.len().saturating_sub(2)).map(|v| &**v).collect();
-        let inner: [&str; 3] = match written_out {
-            None => ["lane", "vec", pair],
-            Some(_) => ["lane", pair, "vec"],
+        let rows: &[&str] = if vars.len() == 1 { &[] } else { &["row"] };
+        // Rows of one pair lie behind each other in memory.
+        let order = match written_out {
+            None => [&["lane", "vec"], &middle[..], rows, &[pair, "strip"]].concat(),
+            Some(_) => [&["lane", pair, "vec"], &middle[..], rows, &["strip"]].concat(),
         };
-        let outer: &[&str] = if vars.len() == 1 { &["strip"] } else { &["row", "strip"] };
         let stage = self.schedule.func(&nest.func).compute_root().relaxed();
         let stage = stage
             .split(last, "strip", "row", height(strip), Tail::Predicate)
             .split(first, "vec", "lane", self.lanes, Tail::Predicate)
-            .reorder(&[&inner[..], &middle, outer].concat())
+            .reorder(&order)
             .parallel("strip")
             .vectorize_loop("lane");
         let stage = match written_out {
@@ -147,8 +148,9 @@ impl Scheduler {
     }
 
     fn rows_in(&mut self, nest: &Nest, reader: &Name) {
-        let pair = &nest.vars[nest.vars.len() - 1];
-        let stage = self.schedule.func(&nest.func).compute_at(LoopLevel::pure(reader, pair));
+        // The innermost loop over rows.
+        let row = if nest.vars.len() == 3 { "row" } else { &*nest.vars[1] };
+        let stage = self.schedule.func(&nest.func).compute_at(LoopLevel::pure(reader, row));
         stage.vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
     }
 
