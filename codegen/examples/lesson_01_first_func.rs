@@ -9,9 +9,7 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Func, Pipeline, ScalarType, Schedule, Target, Var};
+use sumsq_codegen::{Buffer, BufferSpec, Compiled, Func, Pipeline, Pool, ScalarType, Schedule, Target, Var};
 
 pub fn main() -> Result<(), Box<dyn Error>> {
     // Two variables name the dimensions of the grid, the fastest in memory first. As expressions they are 32-bit integers.

@@ -8,9 +8,9 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Func, Pipeline, ScalarType, Schedule, Tail, Target, Var};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Func, Pipeline, Pool, ScalarType, Schedule, Tail, Target, Var,
+};
 
 /// Neither is a multiple of the split factors below.
 const WIDTH: i32 = 100;

@@ -8,9 +8,9 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Target, Var};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Expr, Func, Pipeline, Pool, ScalarType, Schedule, Target, Var,
+};
 
 const SIZE: [i32; 2] = [64, 48];
 

@@ -9,11 +9,11 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::compile::aot::compile_to_object;
 use sumsq_codegen::runtime::profile;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Target, Var};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Expr, Func, Pipeline, Pool, ScalarType, Schedule, Target, Var,
+};
 
 /// out(x) = waves(x) + waves(x + 1), waves(x) = sin(x / 10)
 fn waves() -> Pipeline {

@@ -8,9 +8,10 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Expr, Input, Pipeline, RDom, ScalarType, Schedule, Source, Target, Var, boundary};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Expr, Input, Pipeline, Pool, RDom, ScalarType, Schedule, Source, Target,
+    Var, boundary,
+};
 
 const SIZE: [i32; 2] = [24, 18];
 const RADIUS: i32 = 3;

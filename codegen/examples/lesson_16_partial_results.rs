@@ -9,9 +9,10 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Expr, Input, Pipeline, RDom, ScalarType, Schedule, Source, Target, Var};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Expr, Input, Pipeline, Pool, RDom, ScalarType, Schedule, Source, Target,
+    Var,
+};
 
 const SIZE: [i32; 2] = [70, 45];
 const BINS: i32 = 16;

@@ -9,9 +9,9 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Input, Pipeline, ScalarType, Schedule, Source, Target, Var};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Input, Pipeline, Pool, ScalarType, Schedule, Source, Target, Var,
+};
 
 const SIZE: [i32; 2] = [50, 34];
 

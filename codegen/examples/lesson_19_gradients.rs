@@ -8,10 +8,10 @@
 //! ```
 
 use std::error::Error;
-use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::gradient::{propagate_adjoints, schedule};
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Input, Pipeline, RDom, ScalarType, Source, Target, Var, boundary};
+use sumsq_codegen::{
+    Buffer, BufferSpec, Compiled, Input, Pipeline, Pool, RDom, ScalarType, Source, Target, Var, boundary,
+};
 
 const WIDTH: i32 = 256;
 

@@ -14,7 +14,7 @@
 /* ---- Errors. */
 
 #define OUT_OF_MEMORY INT32_MAX
-#define MAX_ARGS 4
+#define MAX_ARGS 8
 
 /* State of a call. Generated code reads `failed`, its first field. */
 typedef struct {

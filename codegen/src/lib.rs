@@ -48,6 +48,7 @@ pub mod stack;
 pub mod target;
 pub mod types;
 
+pub use compile::Compiled;
 pub use error::Error;
 pub use expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name, Operand, Param, Part, UnaryOp};
 pub use func::{
@@ -55,6 +56,7 @@ pub use func::{
 };
 pub use language::{boundary, in_floats};
 pub use limits::Limits;
+pub use runtime::{Buffer, BufferSpec, Pool};
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 pub use target::{Level, Target};
 pub use types::{ScalarType, Type};

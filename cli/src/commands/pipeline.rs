@@ -15,7 +15,7 @@ use sumsq::codegen::lower::{LowerOptions, lower};
 use sumsq::codegen::runtime::{Buffer, Pool, profile};
 use sumsq::codegen::{Pipeline, Schedule, Target};
 use sumsq::{Backend, NamedArray};
-use sumsq_examples::io::{Outputs, check_target, npz};
+use sumsq_examples::io::{Outputs, check_target, npz, picture};
 use sumsq_examples::pipelines::{ALL, Algorithm, Application, Picture, Planar, Planes, Prepared};
 
 /// Runs an image pipeline on pictures and arrays, or shows what it is compiled to; without a name lists all.
@@ -26,6 +26,7 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
     };
     if let Some(path) = &args.output {
         check_target(path).map_err(Failure::output)?;
+        picture::check_name(path).map_err(Failure::input)?;
     }
     let inputs = Inputs::read(application, args)?;
     let setup = application.setup(&args.param, inputs.bits()).map_err(Failure::input)?;

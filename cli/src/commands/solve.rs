@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::{engine, inputs, report};
 use std::process::ExitCode;
 use sumsq::Termination;
-use sumsq_examples::io::{Outputs, check_target, npz};
+use sumsq_examples::io::{Outputs, check_target, npz, picture};
 
 /// Solves a problem. The unknowns written are the last good ones, also where the solve failed or was interrupted.
 pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
@@ -18,6 +18,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::message(format!("two outputs go to {}", target.display())));
         }
     }
+    args.plot.as_deref().map_or(Ok(()), picture::check_name).map_err(Failure::input)?;
     let energy = engine::load(&args.energy, args.options.budgets())?;
     let options = args.options.options()?;
     let inputs = inputs::read(&args.inputs, &energy, options.compile.max_memory)?;

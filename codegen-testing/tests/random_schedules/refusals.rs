@@ -12,7 +12,10 @@ use sumsq_codegen_testing::reference::eval_scalar;
 
 const BOUND: &str = ": needed from, to, given from, to ";
 const SINK: [&str; 2] = [" must range over its domain in dimension ", ": from, to, last of the domain "];
-const BEYOND: [&str; 2] = [" is read beyond dimension ", ": from, to, first readable, last readable "];
+const BEYOND: [&str; 2] = [
+    " is read beyond dimension ",
+    ": from, to, first readable, last readable, missing before, missing behind ",
+];
 
 /// Claim of a refusal.
 struct Claim {
@@ -101,11 +104,13 @@ fn beyond(case: &Case, line: &str) -> Result<bool, String> {
     let name = name.rsplit(": ").next().unwrap_or_default();
     let Some(k) = case.pipeline.outputs.iter().position(|o| *o.func == *name) else { return Ok(false) };
     let func = &case.pipeline.outputs[k].func;
-    let dim: usize = dim.parse().map_err(|_| format!("no dimension: {line}"))?;
-    let ([from, to, first, last], domain) = (integers(numbers)?, case.domains[k][dim]);
+    let dim = dim.split_once(" by ").and_then(|(dim, _)| dim.parse::<usize>().ok());
+    let dim = dim.ok_or_else(|| format!("no dimension and readers: {line}"))?;
+    let ([from, to, first, last, before, behind], domain) = (integers(numbers)?, case.domains[k][dim]);
     let halo = i64::from(case.pipeline.outputs[k].halo[dim]);
     let readable = (i64::from(domain.0) - halo, i64::from(domain.0) + domain.1 as i64 - 1 + halo);
-    if (first, last) != readable || first <= from && to <= last {
+    let missing = ((first - from).max(0), (to - last).max(0));
+    if (first, last) != readable || missing == (0, 0) || (before, behind) != missing {
         return Err(format!("that is no reason: {line}"));
     }
     let own = |(s, all): (&StageId, &Vec<Directive>)| s.func == *func && all.contains(&Directive::Sink);

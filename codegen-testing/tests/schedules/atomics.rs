@@ -101,6 +101,10 @@ fn refusals() {
             "out.update(0): parallel(ry): atomic sums of floats come in any order and round differently; say `relaxed` if \
              that may be",
         ),
+        (
+            "out.update(0): vectorize(rx)",
+            "out.update(0): vectorize(rx): lanes of this reduction variable may write the same element; use rfactor or atomic",
+        ),
         ("out: atomic", "out: atomic: a pure definition has nothing to update"),
     ] {
         assert_eq!(refused(&p, &schedule(text)), message);

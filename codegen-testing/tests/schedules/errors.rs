@@ -213,7 +213,7 @@ fn too_small_an_input() {
     assert_eq!(ran(&p, &Schedule::new(), &[10], &[8]), Ok(()));
     assert_eq!(
         ran(&p, &Schedule::new(), &[9], &[8]).expect_err("one is missing").to_string(),
-        "p: in is read beyond dimension 0: from, to, first readable, last readable: 2, 9, 0, 8"
+        "p: in is read beyond dimension 0 by out: from, to, first readable, last readable, missing before, missing behind: 2, 9, 0, 8, 0, 1"
     );
 }
 
@@ -477,8 +477,7 @@ fn what_bounds_read_is_checked_first() {
         p.output(&out);
         let s = schedule("f: compute_root");
         assert_eq!(ran(&p, &s, &[901], &[8]), Ok(()));
-        let message =
-            "p: in is read beyond dimension 0: from, to, first readable, last readable: 900, 900, 0, 899";
+        let message = "p: in is read beyond dimension 0 by out: from, to, first readable, last readable, missing before, missing behind: 900, 900, 0, 899, 0, 1";
         assert_eq!(ran(&p, &s, &[900], &[8]).expect_err("one is missing").to_string(), message);
         let b = bindings(vec![("in", pattern(&[I32], &[900], 3))], vec![]);
         let e = run_lowered(&p, &s, &b, &[vec![8]]).err().expect("one is missing").to_string();

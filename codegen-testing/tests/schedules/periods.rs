@@ -105,8 +105,8 @@ fn remainders_beyond_an_input_are_refused() {
     let (p, _) = pipeline(false, |x, p| x % p);
     for (d, last) in [(9, 8), (-9, 8), (100, 18)] {
         let Err(e) = run_nests(&p, &Schedule::new(), &given(d, 5), &[vec![19]]) else { panic!("legal") };
-        let what = "in is read beyond dimension 0: from, to, first readable, last readable";
+        let what = "in is read beyond dimension 0 by out: from, to, first readable, last readable, missing before, missing behind";
         let line = e.to_string().lines().next().unwrap_or_default().to_string();
-        assert_eq!(line, format!("periods: assertion: {what} 0 {last} 0 4"));
+        assert_eq!(line, format!("periods: assertion: {what} 0 {last} 0 4 0 {}", last - 4));
     }
 }

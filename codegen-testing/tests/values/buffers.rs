@@ -197,11 +197,11 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(run([d(2, 12, 1), rows], 101), "blur: n: 101 is not in [1, 100]");
     assert_eq!(
         run([d(2, 8, 1), rows], 2),
-        "blur: in is read beyond dimension 0: from, to, first readable, last readable: 2, 13, 2, 9"
+        "blur: in is read beyond dimension 0 by f: from, to, first readable, last readable, missing before, missing behind: 2, 13, 2, 9, 0, 4"
     );
     assert_eq!(
         run([d(2, 12, 1), d(0, 7, 40)], 3),
-        "blur: in is read beyond dimension 1: from, to, first readable, last readable: -1, 5, 0, 6"
+        "blur: in is read beyond dimension 1 by f: from, to, first readable, last readable, missing before, missing behind: -1, 5, 0, 6, 1, 0"
     );
 }
 

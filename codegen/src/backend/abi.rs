@@ -70,7 +70,7 @@ pub struct Failure {
     /// 1 + the number of the assertion in the function, in program order.
     pub code: i32,
     /// Values of the assertion's arguments.
-    pub args: smallvec::SmallVec<[i64; 4]>,
+    pub args: smallvec::SmallVec<[i64; 6]>,
 }
 
 impl<'a> Context<'a> {

@@ -48,6 +48,9 @@ fn buffer_checks(scope: &mut Scope, regions: &mut Regions, found: &mut Found) ->
     Ok(checks)
 }
 
+/// Numbers behind a message that a buffer is too small.
+const BEYOND: &str = "from, to, first readable, last readable, missing before, missing behind";
+
 /// The reads of one buffer stay in its domain and halo.
 fn region_checks(
     scope: &mut Scope,
@@ -74,16 +77,26 @@ fn region_checks(
     {
         found.inputs.push((name.clone(), region));
     }
+    let readers = readers(scope, name);
     let mut checks = vec![];
     for (d, i) in dims.into_iter().enumerate() {
         let Some(i) = i else { continue };
         let domain = scope.domain(name, d);
         let (first, last) = (offset(&domain.min, -(halo[d] as i64)), offset(&domain.max, halo[d] as i64));
         let conds = [build::le(&first, &i.min), build::le(&i.max, &last)];
-        let message = format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
-        checks.extend(assertion(&scope.facts, &conds, message, &[i.min, i.max, first, last]));
+        let message = format!("{name} is read beyond dimension {d} by {readers}: {BEYOND}");
+        let missing = |a, b| build::max(&build::sub(a, b), &Expr::from(0));
+        let (before, behind) = (missing(&first, &i.min), missing(&i.max, &last));
+        checks.extend(assertion(&scope.facts, &conds, message, &[i.min, i.max, first, last, before, behind]));
     }
     Ok(checks)
+}
+
+/// The Funcs that read a buffer, by name.
+fn readers(scope: &Scope, name: &Name) -> String {
+    let mut all: Vec<&Name> = scope.callers(name).iter().map(|(stage, _)| &stage.func).collect();
+    all.dedup();
+    all.iter().map(|f| &***f).collect::<Vec<_>>().join(", ")
 }
 
 /// Factors are what they may be, and fused loops are counted by an i32. Further in, their points are those of a tile, which is

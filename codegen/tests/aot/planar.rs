@@ -111,7 +111,7 @@ fn a_c_program_gives_the_same_results() {
     want.extend(here);
     want.extend([
         "1 5 2 1 ".into(),
-        "gather: ids is read beyond dimension 0: from, to, first readable, last readable: 0, 4, 0, 3".into(),
+        "gather: ids is read beyond dimension 0 by out: from, to, first readable, last readable, missing before, missing behind: 0, 4, 0, 3, 0, 1".into(),
         "gather: ids: value 3 is not in [0, 2]".into(),
         "gather: table: no buffer is bound to it".into(),
         "18".into(),

@@ -16,6 +16,16 @@ pub fn decode(bytes: &[u8]) -> Result<DynamicImage, String> {
     image::load_from_memory(bytes).map_err(|error| error.to_string())
 }
 
+/// Refuses a name for a picture that says another format than PNG, which is what is written.
+pub fn check_name(path: &Path) -> Result<(), FileError> {
+    match ImageFormat::from_path(path) {
+        Ok(format) if format != ImageFormat::Png => {
+            Err(FileError::format(path, "pictures are written as PNG: end the name with .png".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a PNG file.
 pub fn write_png(path: &Path, picture: &RgbImage) -> Result<(), FileError> {
     save(path, &encode_png(picture).map_err(|source| FileError::write(path, source))?)
@@ -52,6 +62,17 @@ mod tests {
         let path = dir.path().join("ramp.png");
         write_png(&path, &ramp()).unwrap();
         assert_eq!(read(&path).unwrap().to_rgb8(), ramp());
+    }
+
+    #[test]
+    fn names_say_png_or_nothing() {
+        for name in ["a.png", "a.PNG", "a", "a.b", "/dev/full"] {
+            check_name(Path::new(name)).unwrap();
+        }
+        for name in ["a.jpg", "a.png.JPEG", "a.tiff", "a.webp"] {
+            let error = check_name(Path::new(name)).unwrap_err().to_string();
+            assert_eq!(error, format!("{name}: pictures are written as PNG: end the name with .png"));
+        }
     }
 
     #[test]

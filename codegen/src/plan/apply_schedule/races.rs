@@ -52,9 +52,11 @@ pub(super) fn check_loops(s: &Stage, types: &[ScalarType]) -> Result<(), Error> 
                 return Err(illegal(&s.id, d.directive(), rule));
             }
             kind if kind.is_vector() && !(elementwise && (unused || s.atomic)) => {
-                let rule =
-                    "the update is neither an associative reduction over this variable nor independent in it";
-                return Err(illegal(&s.id, d.directive(), rule));
+                let (shared, ordered) = (
+                    "lanes of this reduction variable may write the same element; use rfactor or atomic",
+                    "the update is neither an associative reduction over this variable nor independent in it",
+                );
+                return Err(illegal(&s.id, d.directive(), if elementwise { shared } else { ordered }));
             }
             _ => {}
         }
