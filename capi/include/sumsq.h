@@ -104,7 +104,7 @@ typedef enum sumsq_target {
 
 /* The machine that generated code runs on. */
 typedef enum sumsq_backend {
-    SUMSQ_BACKEND_AUTO = 0, /* the CPU, until a GPU has shown on real devices that it pays */
+    SUMSQ_BACKEND_AUTO = 0, /* a GPU where there is one and the work pays for starting it, else the CPU */
     SUMSQ_BACKEND_CPU = 1,
     SUMSQ_BACKEND_CUDA = 2
 } sumsq_backend;

@@ -1,6 +1,7 @@
 //! The meaning of the energy language, point by point, by evaluating what files build.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use sumsq_energy::dag::{Access, At, Env, Offset, Source};
 use sumsq_energy::losses::LossKind;
@@ -467,4 +468,48 @@ fn printed_lines_go_to_the_caller() {
     });
     assert!(built.is_err());
     assert_eq!(*lines.borrow(), ["a\t1", ""]);
+}
+
+/// Names that files see, Lua's own aside, are all in the docs; vectors of a type by the type alone.
+#[test]
+fn every_name_is_in_the_docs() {
+    let text = "local names = {} for name in pairs(_G) do names[#names + 1] = name end error('names: ' .. table.concat(names, ' '))";
+    let error = Energy::from_text("e.t", text).expect_err("the file says so").to_string();
+    let names = error.split_once("names: ").expect("the names").1;
+    let page = include_str!("../../docs/language.md");
+    let words: HashSet<&str> = page.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let of_lua = [
+        "_G",
+        "_VERSION",
+        "assert",
+        "error",
+        "getmetatable",
+        "ipairs",
+        "math",
+        "next",
+        "opt",
+        "pairs",
+        "print",
+        "rawequal",
+        "rawget",
+        "rawset",
+        "select",
+        "setmetatable",
+        "string",
+        "table",
+        "tonumber",
+        "tostring",
+        "type",
+    ];
+    let is_vector = |name: &str| {
+        ["opt_float", "float", "double"].iter().any(|ty| {
+            name.strip_prefix(ty).is_some_and(|n| n.parse::<u8>().is_ok_and(|n| (1..=64).contains(&n)))
+        })
+    };
+    let untold: Vec<&str> = names
+        .split_whitespace()
+        .filter(|n| !n.starts_with("__") && !of_lua.contains(n) && !is_vector(n) && !words.contains(n))
+        .collect();
+    assert_eq!(untold, [""; 0]);
+    assert!(names.split_whitespace().count() > 200, "{names}");
 }

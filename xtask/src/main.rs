@@ -26,10 +26,11 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   setup [--peers] find LLVM 22, or install it (Debian, Ubuntu), and ptxas for the tests of GPU code; --peers: install and build
-                  what benchmarks compare with (Ceres, Halide). Nothing else installs anything
+                  what benchmarks compare with (Ceres, Halide); --python: Python's venv. Nothing else installs anything on
+                  the machine
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
-  fuzz [pipelines|energies|bytes|structs] [N] [SEED]
+  fuzz [pipelines|gradients|energies|bytes|structs] [N] [SEED]
                   N random cases from SEED on (the clock's): pipelines under schedules, expressions, and programs; energies
                   against an interpreter; files that are nearly right; calls of the C interfaces. A failing case is printed, the
                   first two kinds shrunk
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["setup"] => setup(),
+        ["setup", "--python"] => setup().and_then(|()| python::setup()),
         ["setup", "--peers"] => setup().and_then(|()| peers::setup()),
         ["demo"] => demo(),
         ["test"] => test(false),

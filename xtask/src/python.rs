@@ -7,6 +7,15 @@ use std::path::Path;
 
 const MANIFEST: &str = "python/Cargo.toml";
 
+/// Installs what environments are made with, where that is missing.
+pub fn setup() -> Result<(), Failure> {
+    if has_venv() { Ok(()) } else { apt::install("Python", &["python3-venv"], || Ok(())) }
+}
+
+fn has_venv() -> bool {
+    task(&["python3", "-c", "import venv, ensurepip"]).output().is_some()
+}
+
 /// Builds the package in the profile of development and runs its tests.
 pub fn python() -> Result<(), Failure> {
     let folder = artifacts("python")?;
@@ -33,8 +42,8 @@ fn environment(folder: &Path) -> Result<(), Failure> {
     if fs::read_to_string(&copy).is_ok_and(|found| found == wanted) {
         return Ok(());
     }
-    if task(&["python3", "-c", "import venv, ensurepip"]).output().is_none() {
-        apt::install("Python", &["python3-venv"], || Ok(()))?;
+    if !has_venv() {
+        return Err(Failure("Python's venv is missing: `cargo xtask setup --python` installs it".into()));
     }
     task(&["python3", "-m", "venv", "--clear", &folder.to_string_lossy()]).run()?;
     let python = folder.join("bin/python").to_string_lossy().into_owned();

@@ -235,6 +235,8 @@ fn gauss_newton_that_leaves_the_numbers() {
     let run =
         bench.solve(&["--method", "gn", "--output", "o.npz", "--report", "r.json", "--precision", "f64"]);
     assert_eq!(run.code, Some(1), "{}\n{}", run.stdout, run.stderr);
+    let said = "the solve failed: the energy or its gradient is not finite after a Gauss-Newton step; the unknowns are the last good ones";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
     let report = bench.json("r.json");
     assert_eq!(report["termination"], "diverged");
     assert_eq!(report["energy_final"], report["energy_initial"]);
@@ -252,6 +254,8 @@ fn energies_that_are_finite_nowhere_else() {
     let bench = bench(text, &[x(&[1.0, 1.0]), floats("A", &[2], &[0.0, 0.0])]);
     let run = bench.solve(&["--output", "o.npz", "--report", "r.json"]);
     assert_eq!(run.code, Some(1), "{}\n{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("the solve failed: "), "{}", run.stderr);
+    assert!(run.stderr.contains("; the unknowns are the last good ones"), "{}", run.stderr);
     let report = bench.json("r.json");
     assert_eq!(report["termination"], "invalid_steps");
     assert_eq!(report["energy_final"].as_f64(), Some(2.0));

@@ -20,7 +20,7 @@ pub fn decode(bytes: &[u8]) -> Result<DynamicImage, String> {
 pub fn check_name(path: &Path) -> Result<(), FileError> {
     match ImageFormat::from_path(path) {
         Ok(format) if format != ImageFormat::Png => {
-            Err(FileError::format(path, "pictures are written as PNG: end the name with .png".into()))
+            Err(FileError::format(path, "pictures are written as PNG: end the name with .png"))
         }
         _ => Ok(()),
     }

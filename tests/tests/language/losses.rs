@@ -189,7 +189,7 @@ fn a_formula_is_the_loss_that_it_writes() {
     }
 }
 
-/// (x - a)^2 + |x| has its minimum at a - 1/2, where `L_p` ends at a - 1.
+/// (x - a)^2 + |x| has its minimum at a - 1/2.
 #[test]
 fn power_minimises_what_it_reports() {
     let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\n\

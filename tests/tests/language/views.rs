@@ -3,7 +3,7 @@
 use super::{agrees, options, steps_agree};
 use sumsq::assembled::Explicit;
 use sumsq::{NamedArray, Precision, Preconditioner, Solver};
-use sumsq_tests::{Random, assert_close, bind, bits, doubles};
+use sumsq_tests::{Random, assert_close, bind, bits, doubles, solve};
 
 const W: usize = 33;
 const H: usize = 17;
@@ -32,6 +32,27 @@ fn images(channels: usize, seed: u64) -> Vec<NamedArray> {
 #[test]
 fn l_p_agrees() {
     agrees(L_P, &images(3, 31));
+}
+
+/// (x - a)^2 and |x| by `L_p`: it ends at a - 1, and times sqrt(p/2) at a - 1/2, where (x - a)^2 + |x| has its minimum.
+#[test]
+fn l_p_ends_where_the_docs_say() {
+    let a = [1.5, 2.0, 4.0];
+    for (factor, less) in [("1", 1.0), ("sqrt(1/2)", 0.5)] {
+        let text = format!(
+            "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {{N}}, 0)\nlocal XC = Array('XC', opt_float, {{N}}, 0)\n\
+             local A = Array('A', opt_float, {{N}}, 1)\nEnergy(X(0) - A(0), {factor} * L_p(X(0), XC(0), 1, {{N}}))"
+        );
+        let (energy, mut data) =
+            bind(&text, &[doubles("X", &[3], a.to_vec()), doubles("A", &[3], a.to_vec())]);
+        let mut options = options(Precision::F64, Preconditioner::Auto);
+        options.solve.iterations = Some(300);
+        options.solve.function_tolerance = Some(0.0);
+        solve(&energy, &mut data, &options);
+        for (x, a) in data.unknowns()[0].iter().zip(a) {
+            assert_close("x", *x, a - less, 1e-5);
+        }
+    }
 }
 
 /// With its weights frozen the energy is quadratic: the model is exact at every step, and what is reported after it is the
