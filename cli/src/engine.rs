@@ -5,9 +5,10 @@ use crate::failure::{Failure, warn};
 use crate::output::tell;
 use crate::{inputs, interrupt};
 use std::path::Path;
+use std::time::Instant;
 use sumsq::assembled::{self, LinearSolver, solve_with};
 use sumsq::check::{Certificate, CheckError};
-use sumsq::codegen::backend::llvm::listing;
+use sumsq::codegen::backend::llvm::listing_within;
 use sumsq::codegen::runtime::cuda::{self, CudaError, DeviceInfo};
 use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::ptxas;
@@ -171,13 +172,14 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
         Stage::Schedules => return sumsq::schedules(energy, options).map_err(failure),
         _ => {}
     }
+    let limits = options.limits(Instant::now());
     let functions = sumsq::lowered(energy, options).map_err(failure)?;
     let target = options.target.anywhere();
     let mut text = String::new();
     for f in &functions {
         let part = match stage {
             Stage::Llvm | Stage::Asm => {
-                let listing = listing(f, &target).map_err(|e| failure(e.into()))?;
+                let listing = listing_within(f, &target, &limits).map_err(|e| failure(e.into()))?;
                 if stage == Stage::Asm { listing.asm } else { listing.optimized }
             }
             _ => f.to_string(),

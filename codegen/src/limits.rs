@@ -1,7 +1,7 @@
 //! Limits of compilation: what a pipeline's code may take to be made.
 
 use crate::error::Error;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most that compilation may take. LLVM's time grows with the square of a block of straight code, and it cannot be interrupted: so
 /// instructions are counted before it starts. The time is looked at between passes. By default there is no limit.
@@ -11,8 +11,8 @@ pub struct Limits {
     pub instructions: u64,
     /// The same of a block without branches.
     pub block: u64,
-    /// The time at which compilation has to be done.
-    pub deadline: Option<Instant>,
+    /// When compilation began, and how long it may take.
+    pub time: Option<(Instant, Duration)>,
     /// The work that LLVM spends on the code of a processor.
     pub effort: Effort,
 }
@@ -29,16 +29,17 @@ pub enum Effort {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { instructions: u64::MAX, block: u64::MAX, deadline: None, effort: Effort::Full }
+        Limits { instructions: u64::MAX, block: u64::MAX, time: None, effort: Effort::Full }
     }
 }
 
 impl Limits {
-    /// Fails behind the deadline.
+    /// Fails once the time is over.
     pub(crate) fn in_time(&self, pipeline: &str) -> Result<(), Error> {
-        match self.deadline {
-            Some(deadline) if Instant::now() > deadline => {
-                Err(exceeded(pipeline, "compilation takes too long"))
+        match self.time {
+            Some((began, longest)) if began.elapsed() > longest => {
+                let seconds = longest.as_secs_f64();
+                Err(exceeded(pipeline, &format!("compilation takes longer than {seconds} s")))
             }
             _ => Ok(()),
         }

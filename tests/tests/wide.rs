@@ -49,11 +49,22 @@ fn limits() {
         let options = CompileOptions { limits, ..CompileOptions::default() };
         Solver::compile(energy.clone(), &options).err().unwrap().to_string()
     };
+    let shown = |limits| {
+        sumsq::lowered(&energy, &CompileOptions { limits, ..CompileOptions::default() })
+            .err()
+            .unwrap()
+            .to_string()
+    };
+    let late = shown(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
+    assert!(late.contains("compilation takes longer than 0 s"), "{late}");
     let few = error(CompileLimits { instructions: 400, ..CompileLimits::default() });
     assert!(few.contains("instructions without a branch, at most 50 may be compiled"), "{few}");
     assert!(few.contains("--max-instructions"), "{few}");
     let soon = error(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
-    assert!(soon.contains("compilation takes too long") && soon.contains("--max-compile-seconds"), "{soon}");
+    assert!(
+        soon.contains("compilation takes longer than 0 s") && soon.contains("--max-compile-seconds"),
+        "{soon}"
+    );
 }
 
 /// A residual of 81 reads stores r and J p; smaller ones compute them where they are read.

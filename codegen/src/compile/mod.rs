@@ -45,14 +45,27 @@ use std::sync::Arc;
 /// # Errors
 /// What lowering refuses; a schedule without a kernel.
 pub fn ptx(pipeline: &Pipeline, schedule: &Schedule, target: &Target) -> Result<String, Error> {
-    let lowered = lower(pipeline, schedule, &LowerOptions::default())?;
+    ptx_within(pipeline, schedule, target, Limits::default())
+}
+
+/// As [`ptx`], within limits.
+///
+/// # Errors
+/// As for [`ptx`]; what exceeds them.
+pub fn ptx_within(
+    pipeline: &Pipeline,
+    schedule: &Schedule,
+    target: &Target,
+    limits: Limits,
+) -> Result<String, Error> {
+    let lowered = lower(pipeline, schedule, &LowerOptions { limits, ..LowerOptions::default() })?;
     on_large_stack(|| {
         let cut = segments(&lowered)?;
         if cut.kernels.is_empty() {
             let message = "its schedule has no gpu_blocks: there is no kernel".to_string();
             return Err(Error::Backend { pipeline: pipeline.name.clone(), message });
         }
-        llvm::ptx(&pipeline.name, &cut.kernels, target, &Limits::default())
+        llvm::ptx(&pipeline.name, &cut.kernels, target, &limits)
     })
 }
 
@@ -101,7 +114,7 @@ impl Compiled {
         Compiled::all_within(jobs, target, Limits::default())
     }
 
-    /// As [`Compiled::all`], within limits, the deadline being that of all jobs together. What the user's [`Cache`] has is loaded, and what it
+    /// As [`Compiled::all`], within limits, the time being that of all jobs together. What the user's [`Cache`] has is loaded, and what it
     /// has not is kept there; dumps are of what is compiled, so it is not asked while `SUMSQ_DUMP` is set.
     pub fn all_within(
         jobs: Vec<(Pipeline, Schedule)>,

@@ -292,11 +292,10 @@ impl CompileOptions {
     }
 
     /// Limits of a compilation that started then.
-    pub(crate) fn limits(&self, started: Instant) -> Limits {
+    pub fn limits(&self, started: Instant) -> Limits {
         let CompileLimits { instructions, seconds, effort } = self.limits;
-        let longest = Duration::try_from_secs_f64(seconds).ok();
-        let deadline = longest.and_then(|longest| started.checked_add(longest));
-        Limits { instructions, block: instructions / BLOCK_SHARE, deadline, effort }
+        let time = Duration::try_from_secs_f64(seconds).ok().map(|longest| (started, longest));
+        Limits { instructions, block: instructions / BLOCK_SHARE, time, effort }
     }
 
     /// The energy with its losses and choices so, and its routines.
@@ -365,9 +364,10 @@ pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, So
 pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, String)>, SolveError> {
     let options = CompileOptions { backend: Backend::Cuda, ..options.clone() };
     let target = options.shown_machine();
+    let limits = options.limits(Instant::now());
     let (k, settings) = skeleton(energy.clone(), &options, target.clone(), Kinds::Option)?;
     let text = |(_, s): (_, Scheduled)| {
-        let text = sumsq_codegen::compile::ptx(&s.pipeline, &s.schedule, &target)?;
+        let text = sumsq_codegen::compile::ptx_within(&s.pipeline, &s.schedule, &target, limits)?;
         Ok((s.pipeline.name, text))
     };
     settings.pipelines(&k).into_iter().map(text).collect()
@@ -375,8 +375,9 @@ pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, Str
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
+    let limits = options.limits(Instant::now());
     let (k, settings) = skeleton(energy.clone(), options, options.shown_machine(), Kinds::Option)?;
-    let options = LowerOptions::default();
+    let options = LowerOptions { limits, ..LowerOptions::default() };
     let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
 }

@@ -198,15 +198,23 @@ pub fn version() -> String {
 
 /// The stages of `f` as text, without loading it.
 pub fn listing(f: &LoweredFunction, target: &Target) -> Result<Listing, Error> {
-    on_large_stack(|| listing_here(f, target))
+    listing_within(f, target, &Limits::default())
 }
 
-fn listing_here(f: &LoweredFunction, target: &Target) -> Result<Listing, Error> {
+/// As [`listing`], within limits.
+pub fn listing_within(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<Listing, Error> {
+    on_large_stack(|| listing_here(f, target, limits))
+}
+
+fn listing_here(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<Listing, Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target, Effort::Full).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;
+    let (instructions, block) = module.ir.instructions();
+    limits.admit(&f.name, instructions, block)?;
     let llvm = module.ir.text();
     machine.optimize(&module.ir).map_err(fail)?;
+    limits.in_time(&f.name)?;
     let optimized = module.ir.text();
     let asm = machine.assembly(&module.ir).map_err(fail)?;
     Ok(Listing { llvm, optimized, asm })
