@@ -225,6 +225,37 @@ fn separable_sums_are_shared_by_rows() {
     }
 }
 
+/// Inside of a picture nothing is left of its border: three loads, a product and two sums a vector, one store.
+#[test]
+fn borders_leave_the_interior() {
+    let [x] = Var::all(["x"]);
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        let mut p = Pipeline::new("sharper");
+        let input = p.input(Input::strided("in", &[F32], 1));
+        let edge = p.func(boundary::repeat_edge("edge", &input, &input.domain()));
+        let out = p.define("out", [x], edge.of(x) * 4.0 - edge.of(x - 1) - edge.of(x + 1));
+        p.output_strided(&out, Constraint::defaults(1));
+        let loops = Loop::all(&p, &Schedule::parse("out: vectorize(x, 16)").expect("text"), &target);
+        let computes = |l: &Loop| l.is_wide() && l.count("vmulps") > 0;
+        let inside = loops.into_iter().filter(computes).min_by_key(Loop::work).expect("a loop over vectors");
+        assert_eq!((inside.work(), inside.is_dense()), (3 * vectors, true), "{inside}");
+    }
+}
+
+/// Means of two bytes or words that are rounded up have an instruction.
+#[test]
+fn rounded_means_are_one_instruction() {
+    for (ty, lanes, name) in [(U8, 32, "vpavgb"), (U16, 16, "vpavgw")] {
+        for target in [avx2(), avx512()] {
+            let mut p = Pipeline::new("means");
+            let x = [Var::new("x").expr()];
+            let [a, b] = ["a", "b"].map(|n| p.input(Input::new(n, &[ty], 1)).at(&x, 0).cast(U32));
+            let found = row(p, ((a + b + 1) / 2).cast(ty), lanes, &target, false);
+            assert_eq!((found.count(name), found.work()), (1, 1), "{found}");
+        }
+    }
+}
+
 #[test]
 fn what_fits_is_converted_as_it_is() {
     // A byte, moved and scaled, stays within 16 bits.

@@ -7,7 +7,7 @@ use sumsq_codegen_testing::random::approximate::bounds;
 use sumsq_codegen_testing::random::program::Case;
 
 /// Directives that every run of many cases uses.
-const DIRECTIVES: [&str; 46] = [
+const DIRECTIVES: [&str; 48] = [
     "GpuBlock",
     "GpuLane",
     "GpuThread",
@@ -28,12 +28,14 @@ const DIRECTIVES: [&str; 46] = [
     "folded by itself",
     "fuse",
     "gpu_single",
+    "hoist_storage",
     "in_",
     "in_place_of",
     "inline",
     "non_temporal",
     "partition",
     "prefetch",
+    "reciprocals",
     "relaxed",
     "rename",
     "reorder",
