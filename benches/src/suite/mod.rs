@@ -15,6 +15,7 @@ mod gradients;
 mod iteration;
 mod materialize;
 mod pcg;
+mod photograph;
 mod pipeline_arrays;
 pub(crate) mod pipeline_cases;
 mod pipeline_library;

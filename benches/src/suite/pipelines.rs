@@ -2,6 +2,7 @@
 //! `SUMSQ_PIPELINES` names what the names of those that run contain, `SUMSQ_SCHEDULE` the file of a schedule that takes the place of theirs.
 
 use super::THREADS;
+use super::photograph::photograph;
 use super::pipeline_arrays::{Argument, Elements, Work, agree};
 use super::pipeline_cases::{Case, case, names};
 use super::pipeline_library::{Compiled, load};
@@ -34,7 +35,7 @@ struct Side {
 
 pub fn run() -> Result<Report, Failed> {
     let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
-    let library = load(THREADS)?;
+    let (library, photograph) = (load(THREADS)?, photograph()?);
     let setting = format!(
         "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
     );
@@ -44,7 +45,7 @@ pub fn run() -> Result<Report, Failed> {
     let bandwidth = bandwidth();
     report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
     for name in names().iter().filter(|name| name.contains(&wanted)) {
-        let mut case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
+        let mut case = case(name, photograph).ok_or_else(|| format!("{name} has no arguments"))?;
         let theirs = library.iter().filter(|c| c.application == *name).map(halide);
         let sides = sumsq(&mut case, tried.as_ref())?.into_iter().chain(theirs).collect();
         application(&mut report, case, sides, bandwidth)?;
