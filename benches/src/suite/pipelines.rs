@@ -5,7 +5,7 @@ use super::THREADS;
 use super::photograph::photograph;
 use super::pipeline_arrays::{Argument, Elements, Work, agree};
 use super::pipeline_cases::{Case, case, names};
-use super::pipeline_library::{Compiled, load};
+use super::pipeline_library::{Compiled, load, refused};
 use super::pipeline_ours::ours;
 use crate::harness::{compare_within, time};
 use crate::report::Report;
@@ -35,7 +35,7 @@ struct Side {
 
 pub fn run() -> Result<Report, Failed> {
     let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
-    let (library, photograph) = (load(THREADS)?, photograph()?);
+    let (library, refused, photograph) = (load(THREADS)?, refused()?, photograph()?);
     let setting = format!(
         "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
     );
@@ -45,6 +45,7 @@ pub fn run() -> Result<Report, Failed> {
     let bandwidth = bandwidth();
     report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
     for name in names().iter().filter(|name| name.contains(&wanted)) {
+        refused.iter().filter(|r| r.application == *name).for_each(|r| report.note(r.to_string()));
         let mut case = case(name, photograph).ok_or_else(|| format!("{name} has no arguments"))?;
         let theirs = library.iter().filter(|c| c.application == *name).map(halide);
         let sides = sumsq(&mut case, tried.as_ref())?.into_iter().chain(theirs).collect();
