@@ -20,6 +20,7 @@ mod pipeline_arrays;
 pub(crate) mod pipeline_cases;
 mod pipeline_library;
 mod pipeline_ours;
+mod pipeline_summary;
 mod pipelines;
 mod plan;
 mod preconditioners;
