@@ -1,5 +1,7 @@
-//! The applications of `peers/halide/pipelines/ALGORITHMS.md`: their arguments, in that order, with contents that are the same in every run.
+//! The applications of `peers/halide/pipelines/ALGORITHMS.md`: their arguments, in that order. What is a picture is cut out of a photograph;
+//! other contents are noise that is the same in every run.
 
+use super::photograph::{Part, Photograph};
 use super::pipeline_arrays::{Argument, Array, Kind, Tolerance};
 use std::f32::consts::PI;
 
@@ -71,32 +73,22 @@ pub fn noise(at: &[i32]) -> f32 {
     ((h ^ (h >> 15)) >> 8) as f32 / (1 << 24) as f32
 }
 
-/// A picture in [1/64, 1]: waves, an edge, and noise.
-fn picture(at: &[i32]) -> f32 {
-    let coordinate = |d: usize| at.get(d).map_or(0.0, |&c| c as f32);
-    let (x, y, c) = (coordinate(0), coordinate(1), coordinate(2));
-    let waves = (x / 37.0 + c).sin() * (y / 53.0 - 2.0 * c).cos();
-    let edge = if (x / 96.0).floor() as i32 & 1 == (y / 128.0).floor() as i32 & 1 { 0.25 } else { -0.25 };
-    let bright = 0.5 + 0.25 * waves + 0.5 * edge + 0.125 * (noise(at) - 0.5);
-    bright.clamp(1.0 / 64.0, 1.0)
-}
-
 fn signed(at: &[i32]) -> f32 {
     2.0 * noise(at) - 1.0
 }
 
-/// The right one of two pictures: what is near is shifted more.
-fn shifted(at: &[i32]) -> f32 {
+/// The right one of two views: what is lower is nearer, and shifted more.
+fn shifted(left: Part, at: &[i32]) -> f32 {
     let depth = 4 + (at[1] / 40) * 2;
-    picture(&[at[0] - 2 * depth, at[1], at[2]])
+    left.at(&[at[0] - 2 * depth, at[1], at[2]])
 }
 
 fn byte(v: f32) -> f32 {
-    v * 255.0
+    (v * 255.0).round()
 }
 
 fn word(v: f32) -> f32 {
-    v * 65535.0
+    (v * 65535.0).round()
 }
 
 /// Width and height of the images, and with three colours.
@@ -132,33 +124,38 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The application of this name, or none.
-pub fn case(name: &str) -> Option<Case> {
+/// The application of this name on parts of a photograph, or none.
+pub fn case(name: &str, photograph: &Photograph) -> Option<Case> {
     use Kind::{F32, U8, U16};
     let case = Case::new(name);
-    let unit = picture;
+    let picture = photograph.small(FLAT);
+    let unit = |at: &[i32]| picture.at(at);
     Some(match name {
-        "blur" => case
-            .input("input", U16, &[6408, 4802], |at| picture(at) * 4095.0)
-            .output(U16, &[6400, 4800])
-            .exact(),
-        "unsharp" => case.input("input", F32, &COLOURS, unit).output(F32, &COLOURS),
+        "blur" => {
+            let picture = photograph.part([6408, 4802]);
+            let value = |at: &[i32]| (picture.at(at) * 4095.0).round();
+            case.input("input", U16, &[6408, 4802], value).output(U16, &[6400, 4800]).exact()
+        }
+        // The luminance divides.
+        "unsharp" => case.input("input", F32, &COLOURS, |at| unit(at).max(1.0 / 64.0)).output(F32, &COLOURS),
         "harris" => {
             case.input("input", F32, &COLOURS, unit).output_as("output", F32, &[(3, 1530), (3, 2554)])
         }
-        "hist" => case.input("input", U8, &COLOURS, |at| byte(picture(at))).output(U8, &COLOURS).decisions(),
+        "hist" => case.input("input", U8, &COLOURS, |at| byte(unit(at))).output(U8, &COLOURS).decisions(),
         "bilateral_grid" => {
             case.input("input", F32, &FLAT, unit).real("r_sigma", 0.1).output(F32, &FLAT).decisions()
         }
         "local_laplacian" => case
-            .input("input", U16, &COLOURS, |at| word(picture(at)))
+            .input("input", U16, &COLOURS, |at| word(unit(at)))
             .whole("levels", 8)
             .real("alpha", 1.0 / 7.0)
             .real("beta", 1.0)
             .output(U16, &COLOURS)
             .decisions(),
-        "interpolate" => case.input("input", F32, &[1536, 2560, 4], sparse).output(F32, &COLOURS),
-        "stencil_chain" => case.input("input", U16, &FLAT, |at| word(picture(at))).output(U16, &FLAT).exact(),
+        "interpolate" => {
+            case.input("input", F32, &[1536, 2560, 4], |at| sparse(picture, at)).output(F32, &COLOURS)
+        }
+        "stencil_chain" => case.input("input", U16, &FLAT, |at| word(unit(at))).output(U16, &FLAT).exact(),
         "iir_blur" => case.input("input", F32, &COLOURS, unit).real("alpha", 0.1).output(F32, &COLOURS),
         "max_filter" => case.input("input", F32, &COLOURS, unit).output(F32, &COLOURS).exact(),
         "nl_means" => case
@@ -167,19 +164,11 @@ pub fn case(name: &str) -> Option<Case> {
             .whole("search", 7)
             .real("sigma", 0.12)
             .output(F32, &COLOURS),
-        "camera_pipe" => camera(case),
+        "camera_pipe" => camera(case, photograph),
         "conv_layer" | "depthwise_separable_conv" => layer(case),
-        "lens_blur" => case
-            .input("left", U8, &[192, 320, 3], |at| byte(picture(at)))
-            .input("right", U8, &[192, 320, 3], |at| byte(shifted(at)))
-            .whole("slices", 32)
-            .whole("focus", 13)
-            .real("scale", 0.5)
-            .whole("samples", 32)
-            .output(F32, &[192, 320, 3])
-            .decisions(),
-        "guided_upsampling" => guided(case),
-        "compositing" => compositing(case),
+        "lens_blur" => lens(case, photograph.small([192, 320])),
+        "guided_upsampling" => guided(case, picture),
+        "compositing" => compositing(case, picture),
         "sgemm" => case
             .real("a", 1.5)
             .input("A", F32, &[1024, 1024], signed)
@@ -194,16 +183,16 @@ pub fn case(name: &str) -> Option<Case> {
                     .input("im", F32, &[32, 32, 1000], |at| signed(&[at[2], at[0], at[1]]));
             case.output_as("out_re", F32, &domain).output_as("out_im", F32, &domain)
         }
-        _ => return resize(case),
+        _ => return resize(case, photograph),
     })
 }
 
 /// Colours, of which one in eight is known.
-fn sparse(at: &[i32]) -> f32 {
-    if at[2] < 3 { picture(at) } else { f32::from(noise(at) < 0.125) }
+fn sparse(picture: Part, at: &[i32]) -> f32 {
+    if at[2] < 3 { picture.at(at) } else { f32::from(noise(at) < 0.125) }
 }
 
-fn camera(case: Case) -> Case {
+fn camera(case: Case, photograph: &Photograph) -> Case {
     const WARM: [f32; 12] = [
         1.6697, -0.2693, -0.4004, -42.4346, -0.3576, 1.0615, 1.5949, -37.1158, -0.2175, -1.8751, 6.9640,
         -26.6970,
@@ -213,10 +202,11 @@ fn camera(case: Case) -> Case {
         -20.0826,
     ];
     let of = |m: [f32; 12]| move |at: &[i32]| m[(at[1] * 4 + at[0]) as usize];
+    let picture = photograph.part([2592, 1968]);
     // The colour of a site by its place in the mosaic.
     let raw = |at: &[i32]| {
         let colour = [1, 0, 2, 1][(at[1] % 2 * 2 + at[0] % 2) as usize];
-        picture(&[at[0], at[1], colour]) * 1023.0
+        (picture.at(&[at[0], at[1], colour]) * 1023.0).round()
     };
     case.input("input", Kind::U16, &[2592, 1968], raw)
         .input("matrix_3200", Kind::F32, &[4, 3], of(WARM))
@@ -246,22 +236,33 @@ fn layer(case: Case) -> Case {
     }
 }
 
-fn guided(case: Case) -> Case {
-    let small = |at: &[i32]| picture(&[at[0] * 8 + 4, at[1] * 8 + 4, at[2]]);
+fn lens(case: Case, left: Part) -> Case {
+    case.input("left", Kind::U8, &[192, 320, 3], |at| byte(left.at(at)))
+        .input("right", Kind::U8, &[192, 320, 3], |at| byte(shifted(left, at)))
+        .whole("slices", 32)
+        .whole("focus", 13)
+        .real("scale", 0.5)
+        .whole("samples", 32)
+        .output(Kind::F32, &[192, 320, 3])
+        .decisions()
+}
+
+fn guided(case: Case, picture: Part) -> Case {
+    let small = |at: &[i32]| picture.at(&[at[0] * 8 + 4, at[1] * 8 + 4, at[2]]);
     let boosted = move |at: &[i32]| {
         let v = small(at);
         v * v * (3.0 - 2.0 * v)
     };
     case.input("splat_loc", Kind::F32, &[192, 320, 3], small)
         .input("values", Kind::F32, &[192, 320, 3], boosted)
-        .input("slice_loc", Kind::F32, &COLOURS, picture)
+        .input("slice_loc", Kind::F32, &COLOURS, |at| picture.at(at))
         .real("r_sigma", 0.125)
         .whole("s_sigma", 16)
         .output(Kind::F32, &COLOURS)
         .decisions()
 }
 
-fn compositing(mut case: Case) -> Case {
+fn compositing(mut case: Case, picture: Part) -> Case {
     const LAYERS: [&str; 6] = ["layer0", "layer1", "layer2", "layer3", "layer4", "layer5"];
     for (i, name) in LAYERS.into_iter().enumerate() {
         let i = i as i32;
@@ -271,14 +272,14 @@ fn compositing(mut case: Case) -> Case {
         let value = move |at: &[i32]| match at[2] {
             3 if i == 0 => 255.0,
             3 => (900.0 - (at[0] as f32 - x).abs().max((at[1] as f32 - y).abs())).clamp(0.0, 255.0),
-            c => byte(picture(&[at[0], at[1], c + i])),
+            c => byte(picture.at(&[at[0], at[1], (c + i) % 3])),
         };
         case = case.input(name, Kind::U8, &[1536, 2560, 4], value);
     }
     case.input("ops", Kind::I32, &[5], |at| (4 - at[0]) as f32).output(Kind::U8, &[1536, 2560, 4]).exact()
 }
 
-fn resize(case: Case) -> Option<Case> {
+fn resize(case: Case, photograph: &Photograph) -> Option<Case> {
     let parts: Vec<&str> = case.name.split('_').collect();
     let ["resize", "cubic" | "lanczos", kind, way] = parts[..] else { return None };
     let (kind, white) = match kind {
@@ -287,27 +288,46 @@ fn resize(case: Case) -> Option<Case> {
         _ => (Kind::F32, 1.0),
     };
     let (scale, extents) = if way == "up" { (4.0, [192, 320, 3]) } else { (0.5, COLOURS) };
-    let case = case.input("input", kind, &extents, |at| picture(at) * white).real("scale", scale);
+    let picture = photograph.small([extents[0], extents[1]]);
+    let value =
+        |at: &[i32]| if kind == Kind::F32 { picture.at(at) } else { (picture.at(at) * white).round() };
+    let case = case.input("input", kind, &extents, value).real("scale", scale);
     Some(case.output(kind, &[768, 1280, 3]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pipeline_arrays::Work;
+    use super::super::pipeline_arrays::{Elements, Work};
     use super::*;
+    use sumsq_examples::pipelines::Picture;
+
+    /// Red, green and blue of one value each.
+    fn plain() -> Photograph {
+        let samples = [51, 102, 204].map(|v| [v; 4]).concat();
+        Photograph::new(&Picture { width: 2, height: 2, channels: 3, bits: 8, samples })
+    }
 
     #[test]
     fn every_name_has_arguments_that_end_with_outputs() {
         for name in
             names().iter().filter(|n| n.contains("resize") || n.ends_with("conv") || n.contains("lens"))
         {
-            let case = case(name).unwrap();
+            let case = case(name, &plain()).unwrap();
             assert!(matches!(case.arguments.last(), Some(Argument::Output(_))), "{name}");
             assert!(Work::of(&case.arguments).megapixels > 0.0, "{name}");
         }
-        assert_eq!(
-            (names().len(), case("resize_cubic_u8_sideways").is_some(), case("none")),
-            (31, true, None)
-        );
+        assert_eq!(names().len(), 31);
+        assert!(case("resize_cubic_u8_sideways", &plain()).is_some());
+        assert_eq!(case("none", &plain()), None);
+    }
+
+    #[test]
+    fn a_mosaic_has_one_colour_at_a_place() {
+        let case = case("camera_pipe", &plain()).unwrap();
+        let Some(Argument::Input(Array { elements: Elements::U16(v), .. })) = case.arguments.first() else {
+            panic!("{:?}", case.arguments.first());
+        };
+        // Green and red, below them blue and green.
+        assert_eq!([v[0], v[1], v[2592], v[2593], v[2]], [409, 205, 818, 409, 409]);
     }
 }

@@ -4,9 +4,14 @@ use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
 use libloading::Library;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_double, c_int, c_void};
+use std::fmt::{self, Display};
+use std::path::{Path, PathBuf};
 
 /// A dimension at most of an array; as in `library/pipelines.cc`.
 const DIMENSIONS: usize = 4;
+
+/// Characters at most of a reason in a report: Halide's may show whole expressions.
+const LONGEST: usize = 160;
 
 /// As `PipelineArgument` there: an array, or with rank -1 the address of a scalar.
 #[repr(C)]
@@ -43,13 +48,66 @@ pub struct Compiled {
 
 type Run = unsafe extern "C" fn(*const RawEntry, *const RawArgument, c_int) -> c_int;
 
+/// A schedule that Halide did not compile.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Refused {
+    /// Name of the application.
+    pub application: String,
+    /// Name of the schedule.
+    pub schedule: String,
+    /// Why, in a line; empty if it is not known.
+    pub reason: String,
+}
+
+/// The folder of what `cargo xtask setup --peers` makes.
+fn peers() -> std::io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.ancestors().nth(2).unwrap_or(&own).join("peers"))
+}
+
+/// What Halide did not compile for the library, in the order of names.
+///
+/// # Errors
+/// Files cannot be read.
+pub fn refused() -> Result<Vec<Refused>, Box<dyn Error>> {
+    let folder = peers()?.join("pipelines");
+    Ok(refused_in(&folder).map_err(|e| format!("{}: {e}", folder.display()))?)
+}
+
+/// The files APPLICATION_SCHEDULE.refused of a folder.
+fn refused_in(folder: &Path) -> std::io::Result<Vec<Refused>> {
+    let mut all = vec![];
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some((application, schedule)) = name.strip_suffix(".refused").and_then(|n| n.rsplit_once('_'))
+        else {
+            continue;
+        };
+        let reason = std::fs::read_to_string(&path)?.lines().next().unwrap_or_default().trim().to_string();
+        all.push(Refused { application: application.into(), schedule: schedule.into(), reason });
+    }
+    all.sort_by(|a, b| (&a.application, &a.schedule).cmp(&(&b.application, &b.schedule)));
+    Ok(all)
+}
+
+impl Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} is left out: Halide did not compile it", self.application, self.schedule)?;
+        match self.reason.char_indices().nth(LONGEST) {
+            _ if self.reason.is_empty() => Ok(()),
+            Some((end, _)) => write!(f, ": {}...", &self.reason[..end]),
+            None => write!(f, ": {}", self.reason),
+        }
+    }
+}
+
 /// All that the library has; it runs with so many threads.
 ///
 /// # Errors
 /// It is not built.
 pub fn load(threads: usize) -> Result<Vec<Compiled>, Box<dyn Error>> {
-    let own = std::env::current_exe()?;
-    let path = own.ancestors().nth(2).unwrap_or(&own).join("peers/libpipelines.so");
+    let path = peers()?.join("libpipelines.so");
     if !path.is_file() {
         return Err(format!("{} is missing: run `cargo xtask setup --peers`", path.display()).into());
     }
@@ -132,5 +190,30 @@ fn raw_array(array: &mut Array) -> RawArgument {
         rank: array.extents.len() as i32,
         min: padded(&array.min),
         extent: padded(&array.extents),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_said_with_its_first_line() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("nl_means_Adams2019.refused", "too large\nmore\n"),
+            ("blur_hand.refused", "\n"),
+            ("blur_hand.o", ""),
+        ] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let lines: Vec<String> = refused_in(folder.path()).unwrap().iter().map(Refused::to_string).collect();
+        let expected = [
+            "blur: hand is left out: Halide did not compile it",
+            "nl_means: Adams2019 is left out: Halide did not compile it: too large",
+        ];
+        assert_eq!(lines, expected);
+        let long = Refused { application: "a".into(), schedule: "b".into(), reason: "x".repeat(LONGEST + 1) };
+        assert!(long.to_string().ends_with(&format!(": {}...", "x".repeat(LONGEST))));
     }
 }

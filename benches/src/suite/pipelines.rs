@@ -2,11 +2,13 @@
 //! `SUMSQ_PIPELINES` names what the names of those that run contain, `SUMSQ_SCHEDULE` the file of a schedule that takes the place of theirs.
 
 use super::THREADS;
+use super::photograph::photograph;
 use super::pipeline_arrays::{Argument, Elements, Work, agree};
 use super::pipeline_cases::{Case, case, names};
-use super::pipeline_library::{Compiled, load};
+use super::pipeline_library::{Compiled, load, refused};
 use super::pipeline_ours::ours;
-use crate::harness::{compare_within, time};
+use super::pipeline_summary::{Outcome, lost, summary};
+use crate::harness::{MIN_PAIRS, Ratio, compare_within, noise, time};
 use crate::report::Report;
 use crate::yardstick::stream::{Store, Stream};
 use std::cell::RefCell;
@@ -34,7 +36,7 @@ struct Side {
 
 pub fn run() -> Result<Report, Failed> {
     let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
-    let library = load(THREADS)?;
+    let (library, refused, photograph) = (load(THREADS)?, refused()?, photograph()?);
     let setting = format!(
         "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
     );
@@ -43,11 +45,16 @@ pub fn run() -> Result<Report, Failed> {
     report.is_partial = !wanted.is_empty() || tried.is_some();
     let bandwidth = bandwidth();
     report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
+    let mut outcomes = vec![];
     for name in names().iter().filter(|name| name.contains(&wanted)) {
-        let mut case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
+        refused.iter().filter(|r| r.application == *name).for_each(|r| report.note(r.to_string()));
+        let mut case = case(name, photograph).ok_or_else(|| format!("{name} has no arguments"))?;
         let theirs = library.iter().filter(|c| c.application == *name).map(halide);
         let sides = sumsq(&mut case, tried.as_ref())?.into_iter().chain(theirs).collect();
-        application(&mut report, case, sides, bandwidth)?;
+        outcomes.extend(application(&mut report, case, sides, bandwidth)?);
+    }
+    for (name, value, unit) in summary(&outcomes, HAND) {
+        report.fact(name, value, &unit);
     }
     Ok(report)
 }
@@ -75,47 +82,112 @@ fn halide(compiled: &Compiled) -> Side {
     Side { name: compiled.schedule.clone(), seconds, run: Box::new(run) }
 }
 
-/// Checks that all sides agree with the first, then times them against it.
-fn application(report: &mut Report, mut case: Case, sides: Vec<Side>, bandwidth: f64) -> Result<(), Failed> {
-    let [first, others @ ..] = &sides[..] else {
+/// Checks that all sides agree with the first, then times them against it. What comes of it, if the first is ours.
+fn application(
+    report: &mut Report,
+    mut case: Case,
+    sides: Vec<Side>,
+    bandwidth: f64,
+) -> Result<Option<Outcome>, Failed> {
+    let Some(first) = sides.first() else {
         report.note(format!("{}: nothing runs it", case.name));
-        return Ok(());
+        return Ok(None);
     };
-    let label = |side: &Side| format!("{}: {}", case.name, side.name);
     let mut arguments = std::mem::take(&mut case.arguments);
-    let reference = outputs(first, &mut arguments)?;
-    let mut same = vec![];
+    let same = agreeing(report, &case, &sides, &mut arguments)?;
+    let ratios = compared(report, &case.name, &same, &mut arguments);
+    speeds(report, &case.name, &same, &ratios, (&mut arguments, bandwidth))?;
+    if first.name != OURS {
+        return Ok(None);
+    }
+    let medians = same[1..].iter().zip(&ratios).map(|(side, ratio)| (side.name.clone(), ratio.median));
+    let times: Vec<(String, f64)> = medians.collect();
+    for (schedule, median) in &times {
+        lost(&case.name, schedule, *median).into_iter().for_each(|line| report.note(line));
+    }
+    let compile = same.iter().find(|side| side.name == HAND).map(|hand| first.seconds / hand.seconds);
+    if let Some(ratio) = compile {
+        report.fact(&format!("{}: {OURS} / {HAND}, compile time", case.name), ratio, "x");
+    }
+    Ok(Some(Outcome { times, compile }))
+}
+
+fn label(application: &str, side: &Side) -> String {
+    format!("{application}: {}", side.name)
+}
+
+/// The first side and those that agree with it.
+fn agreeing<'a>(
+    report: &mut Report,
+    case: &Case,
+    sides: &'a [Side],
+    arguments: &mut [Argument],
+) -> Result<Vec<&'a Side>, Failed> {
+    let [first, others @ ..] = sides else { return Ok(vec![]) };
+    let reference = outputs(first, arguments)?;
+    let mut same = vec![first];
     for side in others {
         // What an autoscheduler makes may read beyond the inputs, and is refused when it runs.
-        let found = outputs(side, &mut arguments);
+        let found = outputs(side, arguments);
+        let label = label(&case.name, side);
         match found.and_then(|found| agree(&reference, &found, case.tolerance)) {
             Ok(()) => same.push(side),
-            Err(e) if first.name == OURS && side.name == HAND => {
-                return Err(format!("{}: {e}", label(side)).into());
-            }
-            Err(e) => report.note(format!("{} is left out: {e}", label(side))),
+            Err(e) if first.name == OURS && side.name == HAND => return Err(format!("{label}: {e}").into()),
+            Err(e) => report.note(format!("{label} is left out: {e}")),
         }
     }
+    Ok(same)
+}
+
+/// Ratios of the first side to each other one; in the report's first application of the first side to itself, too.
+fn compared(
+    report: &mut Report,
+    application: &str,
+    sides: &[&Side],
+    arguments: &mut [Argument],
+) -> Vec<Ratio> {
+    let [first, others @ ..] = sides else { return vec![] };
+    let is_first = report.ratios.is_empty();
     let arguments = RefCell::new(arguments);
-    // It ran above: what it returns is known.
-    let timed = |side: &Side| time(&mut || drop((side.run)(&mut arguments.borrow_mut())));
-    let mut seconds = vec![];
-    for side in &same {
-        let name = format!("{}: {} / {}", case.name, first.name, side.name);
+    // It ran before: what it returns is known.
+    let run = |side: &Side| drop((side.run)(&mut arguments.borrow_mut()));
+    let timed = |side: &Side| time(&mut || run(side));
+    let mut ratios = vec![];
+    for side in others {
+        let name = format!("{application}: {} / {}", first.name, side.name);
         let ratio = compare_within(&name, &mut || timed(first), &mut || timed(side), BUDGET);
-        seconds.push(ratio.seconds);
-        report.ratio(ratio);
+        report.ratio(ratio.clone());
+        ratios.push(ratio);
     }
-    let own = seconds.first().map_or_else(|| timed(first).as_secs_f64(), |s| s.0);
-    let all = std::iter::once(own).chain(seconds.iter().map(|s| s.1));
-    let work = Work::of(&arguments.borrow());
-    for (side, seconds) in std::iter::once(&first).chain(&same).zip(all) {
-        let label = label(side);
+    if is_first {
+        let name = format!("{}, against itself", label(application, first));
+        report.ratio(noise(&name, &mut || run(first), MIN_PAIRS));
+    }
+    ratios
+}
+
+/// Numbers of each side alone; `ratios` are those of the first to the others.
+fn speeds(
+    report: &mut Report,
+    application: &str,
+    sides: &[&Side],
+    ratios: &[Ratio],
+    (arguments, bandwidth): (&mut [Argument], f64),
+) -> Result<(), Failed> {
+    let [first, ..] = sides else { return Ok(()) };
+    let own = match ratios.first() {
+        Some(ratio) => ratio.seconds.0,
+        None => time(&mut || drop((first.run)(arguments))).as_secs_f64(),
+    };
+    let all = std::iter::once(own).chain(ratios.iter().map(|r| r.seconds.1));
+    let work = Work::of(arguments);
+    for (side, seconds) in sides.iter().zip(all) {
+        let label = label(application, side);
         report.fact(&format!("{label}, speed"), work.megapixels / seconds, "MP/s");
         report.fact(&format!("{label}, over one pass"), seconds * bandwidth / work.bytes, "x");
         report.fact(&format!("{label}, compiled in"), side.seconds, "s");
         let before = page_faults();
-        (side.run)(&mut arguments.borrow_mut())?;
+        (side.run)(arguments)?;
         report.fact(&format!("{label}, page faults"), (page_faults() - before) as f64, "a run");
     }
     Ok(())

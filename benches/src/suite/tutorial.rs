@@ -1,5 +1,6 @@
 //! The steps of the blur in `docs/tutorial.md`, each against the first, by two threads and by one. Writes the page's table, too.
 
+use super::photograph::photograph;
 use super::pipeline_arrays::{Argument, Elements, agree};
 use super::pipeline_cases::{Case, case};
 use super::pipeline_ours::{Ours, ours};
@@ -26,7 +27,7 @@ struct Step {
 }
 
 pub fn run() -> Result<Report, Failed> {
-    let mut case = case("blur").ok_or("blur has no arguments")?;
+    let mut case = case("blur", photograph()?).ok_or("blur has no arguments")?;
     let steps = steps(&case)?;
     for step in &steps {
         step.sides[0].grow(&mut case.arguments)?;

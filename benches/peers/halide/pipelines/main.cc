@@ -3,16 +3,21 @@
 // folder with Halide's plug-ins.
 //
 // FOLDER gets APPLICATION_SCHEDULE.o and beside it .seconds; then runtime.o and table.inc, which lists all objects there. A schedule that
-// does not compile, or not within its time and memory, leaves .refused instead and a line on standard error: each is compiled in a process of its own.
+// does not compile, or not within its time and memory, leaves .refused with the reason instead: each is compiled in a process of its own.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <new>
 
 #include "recipe.h"
 
@@ -45,25 +50,53 @@ double Compile(const Application& application, const std::string& schedule, cons
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// The first line of the reason in a file, all of it on standard error.
+void Refuse(const std::string& stem, const std::string& reason) {
+  std::ofstream(stem + ".refused") << reason.substr(0, reason.find('\n')) << "\n";
+  std::fprintf(stderr, "%s is left out: %s\n", stem.c_str(), reason.c_str());
+}
+
+// Why a process failed that did not say it.
+std::string Ended(int status) {
+  if (!WIFSIGNALED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
+  if (WTERMSIG(status) == SIGALRM) return "it takes more than " + std::to_string(kMaxSeconds) + " s";
+  return std::string("the compiler was ended: ") + strsignal(WTERMSIG(status));
+}
+
+// What the process that compiles one schedule leaves: the path without suffixes.
+std::string current_stem;
+
+// Ends the process that compiles one schedule: an exception does not pass through a plug-in, which is compiled without them.
+[[noreturn]] void OnException() {
+  if (std::current_exception() == nullptr) std::abort();
+  const rlimit memory{RLIM_INFINITY, RLIM_INFINITY};
+  setrlimit(RLIMIT_AS, &memory);
+  try {
+    throw;
+  } catch (const Error& error) {
+    Refuse(current_stem, error.what());
+  } catch (const std::bad_alloc&) {
+    Refuse(current_stem, "it takes more than " + std::to_string(kMaxBytes >> 30) + " GiB of memory");
+  } catch (const std::exception& error) {
+    Refuse(current_stem, error.what());
+  }
+  _exit(1);
+}
+
 // The whole life of the process that compiles one schedule.
 [[noreturn]] void CompileAlone(const Application& application, const std::string& schedule, const std::string& plugins,
                                const std::string& stem) {
+  current_stem = stem;
+  std::set_terminate(OnException);
   alarm(kMaxSeconds);
-  const rlimit memory{kMaxBytes, kMaxBytes};
+  const rlimit memory{kMaxBytes, RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &memory);
-  try {
-    const double seconds = Compile(application, schedule, plugins, stem + ".o");
-    std::ofstream(stem + ".seconds") << seconds << "\n";
-    std::filesystem::rename(stem + ".o.part", stem + ".o");
-    std::printf("%s: %.2f s\n", stem.c_str(), seconds);
-    std::fflush(stdout);
-    _exit(0);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-  }
-  _exit(1);
+  const double seconds = Compile(application, schedule, plugins, stem + ".o");
+  std::ofstream(stem + ".seconds") << seconds << "\n";
+  std::filesystem::rename(stem + ".o.part", stem + ".o");
+  std::printf("%s: %.2f s\n", stem.c_str(), seconds);
+  std::fflush(stdout);
+  _exit(0);
 }
 
 // True if this program compiled it, or tried to.
@@ -85,9 +118,7 @@ void CompileAll(const std::string& folder, const std::string& plugins, const std
       if (child == 0) CompileAlone(application, schedule, plugins, stem);
       int status = 0;
       waitpid(child, &status, 0);
-      if (status == 0) continue;
-      std::ofstream(stem + ".refused").put('\n');
-      std::fprintf(stderr, "%s is left out\n", stem.c_str());
+      if (status != 0 && !std::filesystem::exists(stem + ".refused")) Refuse(stem, Ended(status));
     }
   }
 }
