@@ -242,6 +242,24 @@ fn borders_leave_the_interior() {
     }
 }
 
+/// Lanes that lie apart by a number that only a run knows are stored one by one, at addresses that are added up: none is taken from a vector.
+#[test]
+fn stores_that_lie_apart_have_scalar_addresses() {
+    let [x] = Var::all(["x"]);
+    for (ty, lanes) in [(F32, 16), (U8, 32)] {
+        let mut p = Pipeline::new("apart");
+        let input = p.input(Input::new("in", &[ty], 1));
+        let out = p.define("out", [x], input.of(x) + input.of(x + 1));
+        p.output_strided(&out, vec![Constraint::new()]);
+        let text = format!("out: bound(x, 0, 4096) vectorize(x, {lanes})");
+        let schedule = Schedule::parse(&text).expect("text");
+        for target in [avx2(), avx512()] {
+            let found = Loop::innermost(&p, &schedule, &target);
+            assert!(found.is_dense() && found.count("vpextrq") == 0 && found.count("vmovq") == 0, "{found}");
+        }
+    }
+}
+
 /// Means of two bytes or words that are rounded up have an instruction.
 #[test]
 fn rounded_means_are_one_instruction() {

@@ -317,8 +317,13 @@ impl<'f> ExprEmitter<'f> {
         }
         let group = self.group(buffer)?;
         let access = Access::of(index);
-        let p = self.address(buffer, &access, ty)?;
         let v = self.to_memory(self.done(value)?, ty);
+        if predicate.is_none()
+            && let Some((first, step)) = self.steps(index)?
+        {
+            return self.store_apart(buffer, (first, step), v, ty);
+        }
+        let p = self.address(buffer, &access, ty)?;
         let bytes = ty.scalar.bytes() as u32;
         let whole = bytes * ty.lanes as u32;
         let known_aligned = flags.aligned && matches!(access, Access::Dense(_)) && whole.is_power_of_two();
@@ -360,6 +365,32 @@ impl<'f> ExprEmitter<'f> {
             }
         };
         self.aliasing.annotate(ir, s, group);
+        Ok(())
+    }
+
+    /// The first lane's index and the number of elements from lane to lane, of lanes that lie apart by the same number, whatever it is.
+    fn steps(&self, index: &'f Expr) -> Result<Option<(Val, Val)>, String> {
+        let ExprKind::Ramp(first, step) = index.kind() else { return Ok(None) };
+        let by = match step.as_int() {
+            Some(1) => return Ok(None),
+            Some(n) => self.ir.int(Type::I64, n),
+            None => self.index(self.done(step)?, step.ty()),
+        };
+        Ok(Some((self.index(self.done(first)?, first.ty()), by)))
+    }
+
+    /// Lanes one by one: each address is that of the lane before and the step. A scatter takes them from a vector.
+    fn store_apart(&self, buffer: &Flat, (first, step): (Val, Val), v: Val, ty: Type) -> Result<(), String> {
+        let (ir, group) = (self.ir, self.group(buffer)?);
+        let element = ir.memory_ty(Type::of(ty.scalar));
+        let mut p = ir.element_ptr(element, self.buffer(buffer)?, first);
+        for lane in 0..ty.lanes {
+            if lane > 0 {
+                p = ir.element_ptr(element, p, step);
+            }
+            let s = ir.store(ir.extract(v, lane), p, ty.scalar.bytes() as u32);
+            self.aliasing.annotate(ir, s, group);
+        }
         Ok(())
     }
 
