@@ -1,5 +1,6 @@
 //! The applications against plain loops, written here independently of them: on small inputs of odd sizes, under every schedule, by one
-//! thread and by three; each on a tiny one (`cases`) also over other domains and against the reference evaluator (`parts`).
+//! thread and by three; each on a tiny one (`cases`) also over other domains and against the reference evaluator (`parts`), and under random
+//! schedules (`random`).
 
 mod bilateral_grid;
 mod blur;
@@ -22,6 +23,7 @@ mod local_laplacian;
 mod max_filter;
 mod nl_means;
 mod parts;
+mod random;
 mod resize;
 mod sgemm;
 mod stencil_chain;
