@@ -270,26 +270,25 @@ fn layers_of_networks() -> Vec<Case> {
     let volumes = layers::volume_inputs([9, 5, 3, 2, 2, 2, 1]);
     let features = layers::transformer_inputs([9, 5, 3, 1]);
     let flow = layers::warp_inputs([9, 5, 3, 1]);
-    let expected = [
-        conv_layer::expected(&convolved),
-        depthwise_separable_conv::expected(&separated),
-        sgemm::expected(&factors, 1.5, 0.5),
-        layers::sliced(&slices),
-        layers::sliced_volume(&volumes),
-        layers::transformed(&features),
-        layers::warped(&flow),
-        layers::warped_bicubically(&flow),
-    ];
-    let inputs: [(&str, &[(&str, &str)], Vec<Planar>); 8] = [
-        ("conv_layer", &[], convolved.into()),
-        ("depthwise_separable_conv", &[("multiplier", "2")], separated.into()),
-        ("sgemm", &[], factors.into()),
-        ("bilateral_slice", &[("cell", "4")], slices.into()),
-        ("bilateral_slice_3d", &[("cell", "4"), ("channels", "2")], volumes.into()),
-        ("spatial_transformer", &[], features.into()),
-        ("flow_warp", &[], flow.clone().into()),
-        ("bicubic_warp", &[], flow.into()),
-    ];
-    let made = |((name, params, inputs), expected)| Case::new(name, params, 8, inputs, [expected], near);
-    inputs.into_iter().zip(expected).map(made).collect()
+    let case = |name, params: &[(&str, &str)], inputs: &[Planar], expected| {
+        Case::new(name, params, 8, inputs, [expected], near)
+    };
+    let multiplied = [("multiplier", "2")];
+    let cells = [("cell", "4")];
+    let cubes = [("cell", "4"), ("channels", "2")];
+    vec![
+        case("conv_layer", &[], &convolved, conv_layer::expected(&convolved)),
+        case(
+            "depthwise_separable_conv",
+            &multiplied,
+            &separated,
+            depthwise_separable_conv::expected(&separated),
+        ),
+        case("sgemm", &[], &factors, sgemm::expected(&factors, 1.5, 0.5)),
+        case("bilateral_slice", &cells, &slices, layers::sliced(&slices)),
+        case("bilateral_slice_3d", &cubes, &volumes, layers::sliced_volume(&volumes)),
+        case("spatial_transformer", &[], &features, layers::transformed(&features)),
+        case("flow_warp", &[], &flow, layers::warped(&flow)),
+        case("bicubic_warp", &[], &flow, layers::warped_bicubically(&flow)),
+    ]
 }
