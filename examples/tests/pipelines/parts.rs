@@ -7,7 +7,7 @@ use sumsq_codegen_testing::reference::evaluate_over;
 use sumsq_examples::pipelines::ALL;
 
 /// A part of the output from the inside of each dimension whose extent the schedule leaves open.
-fn inside(case: &Case, schedule: &Schedule) -> Domain {
+pub fn inside(case: &Case, schedule: &Schedule) -> Domain {
     let output = &case.pipeline.funcs[&case.pipeline.outputs[0].func];
     let own = schedule.stages.iter().filter(|(s, _)| s.func == output.name).flat_map(|(_, all)| all);
     let bound: Vec<&Name> =

@@ -1,11 +1,12 @@
 //! Every application under random schedules.
 
 use crate::cases::{Case, cases};
+use crate::parts::inside;
 use std::collections::HashMap;
 use sumsq::codegen::compile::Compiled;
 use sumsq::codegen::func::calls;
 use sumsq::codegen::{
-    Directive, Error, Expr, ExprKind, ForKind, Func, LoopLevel, Name, Pipeline, StageId, Tail,
+    Directive, Error, Expr, ExprKind, ForKind, Func, LoopLevel, Name, Pipeline, Schedule, StageId, Tail,
 };
 use sumsq_codegen_testing::random::program;
 use sumsq_codegen_testing::random::reads;
@@ -186,19 +187,20 @@ fn compiled(case: &Case, seed: u64) -> Option<(Compiled, String)> {
     }
 }
 
-/// Whatever the schedule, the results are those of the plain loops.
+/// Whatever the schedule, the results are those of the plain loops, of all of the output and of a part from its inside.
 #[test]
 fn random_schedules() {
     let mut all = String::new();
     for case in cases() {
         let name = case.application.name;
-        let whole = case.whole();
+        // A random schedule fixes no extent of the output.
+        let (whole, part) = (case.whole(), inside(&case, &Schedule::new()));
         let mut ran = 0;
         for (seed, (compiled, text)) in (1..=DRAWN).filter_map(|seed| Some((seed, compiled(&case, seed)?))) {
-            for threads in [1, 3] {
-                let what = format!("seed {seed}, {threads} threads\n{text}");
-                let came = case.must(&what, case.run(&compiled, &whole, threads));
-                case.compare(&what, &came, &case.expected, &whole, case.within);
+            for (threads, domain) in [(1, &whole), (3, &whole), (3, &part)] {
+                let what = format!("seed {seed}, {threads} threads, over {domain:?}\n{text}");
+                let came = case.must(&what, case.run(&compiled, domain, threads));
+                case.compare(&what, &came, &case.expected, domain, case.within);
             }
             all += &text;
             ran += 1;
