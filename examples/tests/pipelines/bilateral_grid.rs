@@ -2,7 +2,7 @@
 
 use crate::common::{Grid, Plain, Within, assembles, blurred, check, real_input, same_bits_from_c, sampled};
 
-fn expected(input: &Plain, extents: &[i32], r_sigma: f64) -> Vec<f64> {
+pub fn expected(input: &Plain, extents: &[i32], r_sigma: f64) -> Vec<f64> {
     let value = |x: i32, y: i32| input.at(&[x, y]).clamp(0.0, 1.0);
     let mut grid = Grid::<2>::new();
     // Cells around the picture see its edge, repeated.

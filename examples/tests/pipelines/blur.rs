@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, same_bits_from_c, whole_input};
 
 /// The mean of rows of three, then of columns of three, each rounded down; the picture's edge is repeated.
-fn expected(input: &Plain, extents: &[i32]) -> Vec<f64> {
+pub fn expected(input: &Plain, extents: &[i32]) -> Vec<f64> {
     let row = |x: i32, y: i32| (0..3).map(|i| input.at(&[x + i, y]) as i64).sum::<i64>() / 3;
     let mean = |p: &Vec<i32>| ((0..3).map(|j| row(p[0], p[1] + j)).sum::<i64>() / 3) as f64;
     Plain::points(extents).iter().map(mean).collect()

@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, given, same_bits_from_c, whole_input};
 use sumsq_examples::pipelines::{Application, Planar};
 
-fn inputs(w: i32, h: i32) -> [Planar; 3] {
+pub fn inputs(w: i32, h: i32) -> [Planar; 3] {
     let application = Application::find("camera_pipe").expect("it is listed");
     let setup = application.setup(&[], 16).expect("defaults are taken");
     let matrix = |k: usize| application.slots[k].default.expect("matrices have defaults")(&setup);
@@ -11,13 +11,13 @@ fn inputs(w: i32, h: i32) -> [Planar; 3] {
 }
 
 /// The parameters, in their order.
-struct Settings {
-    kelvin: f32,
-    gamma: f32,
-    contrast: f32,
-    sharpen: f32,
-    black: i32,
-    white: i32,
+pub struct Settings {
+    pub kelvin: f32,
+    pub gamma: f32,
+    pub contrast: f32,
+    pub sharpen: f32,
+    pub black: i32,
+    pub white: i32,
 }
 
 /// The mosaic without hot pixels, and what becomes of it.
@@ -120,7 +120,7 @@ fn curve(s: &Settings, i: i32) -> i32 {
     ((if g > 0.5 { high } else { low }) * 255.0 + 0.5).clamp(0.0, 255.0) as i32
 }
 
-fn expected(inputs: &[Planar; 3], s: &Settings) -> Vec<f64> {
+pub fn expected(inputs: &[Planar; 3], s: &Settings) -> Vec<f64> {
     let [mosaic, warm, cold] = inputs.each_ref().map(Plain::of);
     let share = (1.0 / s.kelvin - 1.0 / 3200.0) / (1.0 / 7000.0 - 1.0 / 3200.0);
     let entry = |x: usize, y: usize| {

@@ -148,8 +148,21 @@ pub enum Within {
     Range(f64),
 }
 
+impl Within {
+    /// The distance, where these are all expected values.
+    pub fn of(self, expected: &[f64]) -> f64 {
+        let least = expected.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        match self {
+            Within::Exactly => 0.0,
+            Within::One => 1.0,
+            Within::Range(share) => share * (most - least),
+        }
+    }
+}
+
 /// An application of this name, set up.
-fn set_up(name: &str, params: &[(&str, &str)], bits: u32) -> (&'static Application, Setup) {
+pub fn set_up(name: &str, params: &[(&str, &str)], bits: u32) -> (&'static Application, Setup) {
     let application = Application::find(name).expect("the application is listed");
     let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     (application, application.setup(&given, bits).expect("the parameters are taken"))
@@ -205,13 +218,7 @@ pub fn check_all(
 
 fn compare(what: &str, came: &Plain, expected: &[f64], within: Within) {
     assert_eq!(came.values.len(), expected.len(), "{what}: number of values");
-    let least = expected.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let tolerance = match within {
-        Within::Exactly => 0.0,
-        Within::One => 1.0,
-        Within::Range(share) => share * (most - least),
-    };
+    let tolerance = within.of(expected);
     for (i, (a, b)) in came.values.iter().zip(expected).enumerate() {
         let near = (a - b).abs() <= tolerance || a.is_nan() && b.is_nan();
         assert!(near, "{what}: value {i} of extents {:?} is {a}, expected {b}", came.extents);

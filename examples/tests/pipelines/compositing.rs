@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, noise, same_bits_from_c};
 use sumsq_examples::pipelines::{Planar, Values};
 
-fn inputs(w: i32, h: i32, ops: [i64; 5]) -> Vec<Planar> {
+pub fn inputs(w: i32, h: i32, ops: [i64; 5]) -> Vec<Planar> {
     let extents = vec![w, h, 4];
     let n = (w * h * 4) as usize;
     let all: Vec<u8> = noise(6 * n, 256).map(|v| v as u8).collect();
@@ -41,7 +41,7 @@ fn combine(op: i64, a: [u64; 4], b: [u64; 4]) -> [u64; 4] {
     })
 }
 
-fn expected(inputs: &[Planar], ops: [i64; 5]) -> Vec<f64> {
+pub fn expected(inputs: &[Planar], ops: [i64; 5]) -> Vec<f64> {
     let layers: Vec<Plain> = inputs[..6].iter().map(Plain::of).collect();
     let pixel = |l: usize, x: i32, y: i32| {
         let at = |c| layers[l].at(&[x, y, c]) as u64;

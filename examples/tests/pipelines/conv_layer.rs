@@ -5,11 +5,11 @@ use sumsq::codegen::Target;
 use sumsq::codegen::runtime::Pool;
 use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared};
 
-fn inputs(co: i32, ci: i32, w: i32, h: i32, n: i32) -> [Planar; 3] {
+pub fn inputs(co: i32, ci: i32, w: i32, h: i32, n: i32) -> [Planar; 3] {
     [signed_input(&[ci, w + 2, h + 2, n]), signed_input(&[co, 3, 3, ci]), signed_input(&[co])]
 }
 
-fn expected(inputs: &[Planar; 3]) -> Vec<f64> {
+pub fn expected(inputs: &[Planar; 3]) -> Vec<f64> {
     let [input, filter, bias] = inputs.each_ref().map(Plain::of);
     let (co, channels) = (inputs[2].extents[0], inputs[0].extents[0]);
     let size = &inputs[0].extents;

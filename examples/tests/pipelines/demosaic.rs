@@ -53,12 +53,17 @@ fn nearest(x: i32, y: i32, c: usize, value: impl Fn(i32, i32) -> f64) -> f64 {
     panic!("a channel is missing")
 }
 
+/// Each channel from its nearest pixels.
+pub fn bilinear(input: &Planar) -> Vec<f64> {
+    let mosaic = Mosaic::of(input);
+    mosaic.picture(|x, y| [0, 1, 2].map(|c| nearest(x, y, c, |x, y| mosaic.at(x, y))))
+}
+
 #[test]
 fn means_of_the_nearest() {
     for size in SIZES {
         let input = real_input(&size);
-        let mosaic = Mosaic::of(&input);
-        let expected = mosaic.picture(|x, y| [0, 1, 2].map(|c| nearest(x, y, c, |x, y| mosaic.at(x, y))));
+        let expected = bilinear(&input);
         check("demosaic_bilinear", &[], 8, &[input], &expected, Within::Range(1e-6));
     }
 }
@@ -148,32 +153,46 @@ fn kept(size: [i32; 2], border: i32, value: &dyn Fn(i32, i32) -> [f64; 3]) -> Va
     Box::new(move |x, y| all[((y + border) * width + x + border) as usize])
 }
 
+/// Along rows or columns, with the medians of differences after it.
+pub fn homogeneous(input: &Planar) -> Vec<f64> {
+    let mosaic = Mosaic::of(input);
+    let size = mosaic.size;
+    let lab = [0, 1].map(|d| kept(size, 4, &|x, y| mosaic.lab(x, y, d)));
+    let ahd = Ahd { mosaic: &mosaic, lab };
+    let chosen = kept(size, 2, &|x, y| ahd.chosen(x, y));
+    let others = kept(size, 1, &|x, y| {
+        [0, 1, 2].map(|c| match c {
+            c if c == channel(x, y) => mosaic.at(x, y),
+            c => chosen(x, y)[1] + median(x, y, |x, y| chosen(x, y)[c] - chosen(x, y)[1]),
+        })
+    });
+    mosaic.picture(|x, y| {
+        let green = |c: usize| others(x, y)[c] + median(x, y, |x, y| chosen(x, y)[1] - others(x, y)[c]);
+        let green = if channel(x, y) == 1 { mosaic.at(x, y) } else { (green(0) + green(2)) / 2.0 };
+        [others(x, y)[0], green, others(x, y)[2]]
+    })
+}
+
 #[test]
 fn the_more_homogeneous_direction() {
     for size in SIZES {
         let input = real_input(&size);
-        let mosaic = Mosaic::of(&input);
-        let lab = [0, 1].map(|d| kept(size, 4, &|x, y| mosaic.lab(x, y, d)));
-        let ahd = Ahd { mosaic: &mosaic, lab };
-        let chosen = kept(size, 2, &|x, y| ahd.chosen(x, y));
-        let others = kept(size, 1, &|x, y| {
-            [0, 1, 2].map(|c| match c {
-                c if c == channel(x, y) => mosaic.at(x, y),
-                c => chosen(x, y)[1] + median(x, y, |x, y| chosen(x, y)[c] - chosen(x, y)[1]),
-            })
-        });
-        let expected = mosaic.picture(|x, y| {
-            let green = |c: usize| others(x, y)[c] + median(x, y, |x, y| chosen(x, y)[1] - others(x, y)[c]);
-            let green = if channel(x, y) == 1 { mosaic.at(x, y) } else { (green(0) + green(2)) / 2.0 };
-            [others(x, y)[0], green, others(x, y)[2]]
-        });
+        let expected = homogeneous(&input);
         check("demosaic_ahd", &[], 8, &[input], &expected, Within::Range(1e-5));
     }
 }
 
-/// Learned demosaicking of a mosaic with these filters.
-fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
-    let [green, edges, beside, below, diagonal] = arrays else { panic!("five arrays") };
+/// A mosaic and filters.
+pub fn learned_inputs(size: [i32; 2], count: i32) -> Vec<Planar> {
+    let arrays = Filters::arrays(count);
+    std::iter::once(real_input(&size)).chain(arrays.iter().map(|(_, n)| signed_input(n))).collect()
+}
+
+/// Learned demosaicking of a mosaic with filters.
+pub fn learned(inputs: &[Planar], count: i32) -> Vec<f64> {
+    let mosaic = &Mosaic::of(&inputs[0]);
+    let arrays: Vec<Plain> = inputs[1..].iter().map(Plain::of).collect();
+    let [green, edges, beside, below, diagonal] = &arrays[..] else { panic!("five arrays") };
     let width = Filters::side(count);
     let filtered = |taps: &Plain, x: i32, y: i32, k: i32| {
         let taps = (0..width * width).map(|n| (n % width, n / width, taps.at(&[n % width, n / width, k])));
@@ -223,11 +242,8 @@ fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
 #[test]
 fn filters_weighted_by_edges() {
     for (size, count) in [(SIZES[0], 2), (SIZES[1], 9), (SIZES[2], 9), (SIZES[1], 15), (SIZES[2], 15)] {
-        let input = real_input(&size);
-        let taps: Vec<Planar> = Filters::arrays(count).iter().map(|(_, n)| signed_input(n)).collect();
-        let plain: Vec<Plain> = taps.iter().map(Plain::of).collect();
-        let expected = learned(&Mosaic::of(&input), count, &plain);
-        let inputs = [&[input][..], &taps].concat();
+        let inputs = learned_inputs(size, count);
+        let expected = learned(&inputs, count);
         check(
             "demosaic_learned",
             &[("filters", &count.to_string())],

@@ -3,12 +3,12 @@
 use crate::common::{Plain, Within, assembles, check, same_bits_from_c, signed_input};
 use sumsq_examples::pipelines::Planar;
 
-fn inputs(co: i32, ci: i32, each: i32, w: i32, h: i32, n: i32) -> [Planar; 4] {
+pub fn inputs(co: i32, ci: i32, each: i32, w: i32, h: i32, n: i32) -> [Planar; 4] {
     let pointwise = signed_input(&[co, ci * each]);
     [signed_input(&[ci, w, h, n]), signed_input(&[each, ci * each, 3, 3]), pointwise, signed_input(&[co])]
 }
 
-fn expected(inputs: &[Planar; 4]) -> Vec<f64> {
+pub fn expected(inputs: &[Planar; 4]) -> Vec<f64> {
     let [input, depthwise, pointwise, bias] = inputs.each_ref().map(Plain::of);
     let (size, each) = (&inputs[0].extents, inputs[1].extents[0]);
     let inside = |x: i32, n: i32| (0..n).contains(&x);

@@ -4,7 +4,7 @@ use crate::common::{Plain, Within, assembles, check_all, same_bits_from_c, signe
 use std::f64::consts::PI;
 use sumsq_examples::pipelines::{Planar, Values};
 
-fn inputs(n: i32) -> [Planar; 2] {
+pub fn inputs(n: i32) -> [Planar; 2] {
     let re = signed_input(&[32, 32, n]);
     let mut im = re.clone();
     if let Values::F32(v) = &mut im.values {
@@ -14,7 +14,7 @@ fn inputs(n: i32) -> [Planar; 2] {
 }
 
 /// The transform by its definition, one dimension after the other.
-fn expected(inputs: &[Planar; 2]) -> [Vec<f64>; 2] {
+pub fn expected(inputs: &[Planar; 2]) -> [Vec<f64>; 2] {
     let n = inputs[0].extents[2] as usize;
     let mut values: Vec<[f64; 2]> = {
         let [re, im] = inputs.each_ref().map(Plain::of);

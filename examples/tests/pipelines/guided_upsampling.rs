@@ -5,7 +5,7 @@ use crate::common::{
 };
 use sumsq_examples::pipelines::{Planar, Values};
 
-fn inputs(large: [i32; 2], small: [i32; 2]) -> [Planar; 3] {
+pub fn inputs(large: [i32; 2], small: [i32; 2]) -> [Planar; 3] {
     let scene = real_input(&[small[0], small[1], 3]);
     let mut after = scene.clone();
     if let Values::F32(v) = &mut after.values {
@@ -36,7 +36,7 @@ fn fitted(sums: &[f64; 22]) -> [f64; 12] {
     std::array::from_fn(|k| m[k % 4][4 + k / 4])
 }
 
-fn expected(inputs: &[Planar; 3], r_sigma: f32, cell: i32) -> Vec<f64> {
+pub fn expected(inputs: &[Planar; 3], r_sigma: f32, cell: i32) -> Vec<f64> {
     let [large, before, after] = inputs.each_ref().map(Plain::of);
     let [size, small] = [&inputs[0].extents, &inputs[1].extents];
     let gray = |p: &Plain, x: i32, y: i32| {

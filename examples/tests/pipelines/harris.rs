@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c};
 
 /// The picture's edge is repeated; slopes are those of the operator of Sobel, a twelfth of it.
-fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
+pub fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
     let gray =
         |x: i32, y: i32| 0.299 * of.at(&[x, y, 0]) + 0.587 * of.at(&[x, y, 1]) + 0.114 * of.at(&[x, y, 2]);
     let weights = [(-1, 1.0), (0, 2.0), (1, 1.0)];

@@ -4,13 +4,13 @@ use crate::common::{Plain, Within, assembles, check, same_bits_from_c};
 use sumsq_examples::pipelines::{Planar, Values};
 
 /// Dark, with some structure.
-fn input(extents: &[i32]) -> Planar {
+pub fn input(extents: &[i32]) -> Planar {
     let n = extents.iter().product::<i32>() as usize;
     let values = crate::common::noise(n, 120).enumerate().map(|(i, v)| (v as usize / 2 + i % 90) as u8);
     Planar { extents: extents.to_vec(), values: Values::U8(values.collect()) }
 }
 
-fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
+pub fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
     let bright = |x: i32, y: i32| {
         let at = |c| of.at(&[x, y, c]) as f32;
         at(0) * 0.299f32 + at(1) * 0.587f32 + at(2) * 0.114f32

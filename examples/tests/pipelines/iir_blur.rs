@@ -13,7 +13,7 @@ fn line(values: &mut [f64], start: usize, step: usize, n: usize, alpha: f64) {
     }
 }
 
-fn expected(input: &Plain, extents: &[i32], alpha: f64) -> Vec<f64> {
+pub fn expected(input: &Plain, extents: &[i32], alpha: f64) -> Vec<f64> {
     let mut values: Vec<f64> = Plain::points(extents).iter().map(|p| input.at(p)).collect();
     let (w, h) = (extents[0] as usize, extents[1] as usize);
     for plane in values.chunks_mut(w * h) {

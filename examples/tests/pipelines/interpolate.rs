@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sumsq_examples::pipelines::{Planar, Values};
 
 /// One pixel in four is known.
-fn input(w: i32, h: i32) -> Planar {
+pub fn input(w: i32, h: i32) -> Planar {
     let mut input = real_input(&[w, h, 4]);
     let n = (w * h) as usize;
     if let Values::F32(v) = &mut input.values {
@@ -73,7 +73,7 @@ impl Levels<'_> {
     }
 }
 
-fn expected(input: &Plain, w: i32, h: i32) -> Vec<f64> {
+pub fn expected(input: &Plain, w: i32, h: i32) -> Vec<f64> {
     let mut levels = Levels { input, size: [w, h], down: HashMap::new(), up: HashMap::new() };
     let value = |p: &Vec<i32>| {
         let v = levels.filled(0, p[0], p[1]);

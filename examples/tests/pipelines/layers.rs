@@ -30,7 +30,7 @@ fn sampled(of: &Plain, [px, py]: [f64; 2], c: i32, n: i32, counts: impl Fn(i32, 
 
 const CELL: i32 = 4;
 
-fn slice_inputs([w, h, co, ci, depth, n]: [i32; 6]) -> [Planar; 3] {
+pub fn slice_inputs([w, h, co, ci, depth, n]: [i32; 6]) -> [Planar; 3] {
     let cells = |n: i32| (n + CELL - 1) / CELL;
     [
         signed_input(&[cells(w), cells(h), depth, co * (ci + 1), n]),
@@ -40,7 +40,7 @@ fn slice_inputs([w, h, co, ci, depth, n]: [i32; 6]) -> [Planar; 3] {
     ]
 }
 
-fn sliced(inputs: &[Planar; 3]) -> Vec<f64> {
+pub fn sliced(inputs: &[Planar; 3]) -> Vec<f64> {
     let [grid, guide, input] = inputs.each_ref().map(Plain::of);
     let [g, size] = [&inputs[0].extents, &inputs[2].extents];
     let ci = size[2];
@@ -75,7 +75,7 @@ fn bilateral_slice() {
     same_bits_from_c("bilateral_slice", &params, 8, &slice_inputs([33, 9, 2, 3, 4, 1]));
 }
 
-fn transformer_inputs([w, h, c, n]: [i32; 4]) -> [Planar; 2] {
+pub fn transformer_inputs([w, h, c, n]: [i32; 4]) -> [Planar; 2] {
     let mut theta = signed_input(&[3, 2, n]);
     if let Values::F32(v) = &mut theta.values {
         // Near the identity.
@@ -84,7 +84,7 @@ fn transformer_inputs([w, h, c, n]: [i32; 4]) -> [Planar; 2] {
     [signed_input(&[w, h, c, n]), theta]
 }
 
-fn transformed(inputs: &[Planar; 2]) -> Vec<f64> {
+pub fn transformed(inputs: &[Planar; 2]) -> Vec<f64> {
     let [input, theta] = inputs.each_ref().map(Plain::of);
     let size = &inputs[0].extents;
     let value = |p: &Vec<i32>| {
@@ -110,11 +110,11 @@ fn spatial_transformer() {
     same_bits_from_c("spatial_transformer", &[], 8, &transformer_inputs([33, 9, 2, 2]));
 }
 
-fn warp_inputs([w, h, c, n]: [i32; 4]) -> [Planar; 2] {
+pub fn warp_inputs([w, h, c, n]: [i32; 4]) -> [Planar; 2] {
     [signed_input(&[w, h, c, n]), map(signed_input(&[w, h, 2, n]), |v| 7.0 * v)]
 }
 
-fn warped(inputs: &[Planar; 2]) -> Vec<f64> {
+pub fn warped(inputs: &[Planar; 2]) -> Vec<f64> {
     let [input, flow] = inputs.each_ref().map(Plain::of);
     let size = &inputs[0].extents;
     let value = |p: &Vec<i32>| {
@@ -146,7 +146,7 @@ fn cubic(s: f64) -> f64 {
     }
 }
 
-fn warped_bicubically(inputs: &[Planar; 2]) -> Vec<f64> {
+pub fn warped_bicubically(inputs: &[Planar; 2]) -> Vec<f64> {
     let [input, flow] = inputs.each_ref().map(Plain::of);
     let size = &inputs[0].extents;
     let value = |p: &Vec<i32>| {
@@ -174,7 +174,7 @@ fn bicubic_warp() {
     assembles("bicubic_warp", &[]);
 }
 
-fn volume_inputs([w, h, z, co, ci, depth, n]: [i32; 7]) -> [Planar; 3] {
+pub fn volume_inputs([w, h, z, co, ci, depth, n]: [i32; 7]) -> [Planar; 3] {
     let cells = |n: i32| (n + CELL - 1) / CELL;
     [
         signed_input(&[cells(w), cells(h), cells(z), depth, co * (ci + 1), n]),
@@ -183,7 +183,7 @@ fn volume_inputs([w, h, z, co, ci, depth, n]: [i32; 7]) -> [Planar; 3] {
     ]
 }
 
-fn sliced_volume(inputs: &[Planar; 3]) -> Vec<f64> {
+pub fn sliced_volume(inputs: &[Planar; 3]) -> Vec<f64> {
     let [grid, guide, input] = inputs.each_ref().map(Plain::of);
     let [g, size] = [&inputs[0].extents, &inputs[2].extents];
     let ci = size[3];

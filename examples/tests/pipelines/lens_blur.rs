@@ -4,7 +4,7 @@ use crate::common::{Plain, Within, assembles, check, noise, same_bits_from_c};
 use sumsq_examples::pipelines::{Planar, Values};
 
 /// Blocks of noise; in the right view each has moved by its depth.
-fn inputs(w: i32, h: i32) -> [Planar; 2] {
+pub fn inputs(w: i32, h: i32) -> [Planar; 2] {
     let texture: Vec<u32> = noise((w * h) as usize * 3, 256).collect();
     let view = |is_right: bool| {
         let value = |p: &Vec<i32>| {
@@ -43,11 +43,11 @@ fn halved(f: impl Fn(i32, i32) -> f32, size: [i32; 2]) -> Plane {
     Plane::new(size, |x, y| mean(&|j| mean(&|i| f(2 * x + i, 2 * y + j))))
 }
 
-struct Settings {
-    slices: i32,
-    focus: i32,
-    scale: f32,
-    samples: u32,
+pub struct Settings {
+    pub slices: i32,
+    pub focus: i32,
+    pub scale: f32,
+    pub samples: u32,
 }
 
 /// Values that `first` gives anywhere, filled in for a picture of this size and `margin` pixels around it, from where it starts.
@@ -135,16 +135,21 @@ fn gathered(left: &Plain, depth: &dyn Fn(i32, i32) -> f32, extents: &[i32], s: &
     Plain::points(extents).iter().map(value).collect()
 }
 
+pub fn expected(inputs: &[Planar; 2], s: &Settings) -> Vec<f64> {
+    let views = inputs.each_ref().map(Plain::of);
+    let extents = &inputs[0].extents;
+    // Depths are read beyond the picture, too, by no more than the greatest radius.
+    let margin = ((s.slices - s.focus) as f32 * s.scale) as i32;
+    let depth = depths(&views, [extents[0], extents[1]], margin, s);
+    gathered(&views[0], &|x, y| depth.at(x + margin, y + margin), extents, s)
+}
+
 #[test]
 fn blurs() {
     let (w, h) = (141, 37);
     let s = Settings { slices: 6, focus: 2, scale: 0.75, samples: 9 };
     let inputs = inputs(w, h);
-    let views = inputs.each_ref().map(Plain::of);
-    // Depths are read beyond the picture, too, by no more than the greatest radius.
-    let margin = ((s.slices - s.focus) as f32 * s.scale) as i32;
-    let depth = depths(&views, [w, h], margin, &s);
-    let expected = gathered(&views[0], &|x, y| depth.at(x + margin, y + margin), &[w, h, 3], &s);
+    let expected = expected(&inputs, &s);
     let params = [("slices", "6"), ("focus", "2"), ("scale", "0.75"), ("samples", "9")];
     check("lens_blur", &params, 8, &inputs, &expected, Within::Range(1e-4));
 }

@@ -89,7 +89,7 @@ impl Pyramids<'_> {
     }
 }
 
-fn expected(input: &Plain, extents: &[i32], bits: u32, levels: i32, alpha: f64, beta: f64) -> Vec<f64> {
+pub fn expected(input: &Plain, extents: &[i32], bits: u32, levels: i32, alpha: f64, beta: f64) -> Vec<f64> {
     let white = ((1 << bits) - 1) as f32;
     let (down, result) = (HashMap::new(), HashMap::new());
     let mut pyramids = Pyramids { input, white, levels, alpha, beta, down, result };

@@ -1,9 +1,11 @@
 //! The applications against plain loops, written here independently of them: on small inputs of odd sizes, under every schedule, by one
-//! thread and by three.
+//! thread and by three; each on a tiny one (`cases`) also over other domains and against the reference evaluator (`parts`), and under random
+//! schedules (`random`).
 
 mod bilateral_grid;
 mod blur;
 mod camera_pipe;
+mod cases;
 mod common;
 mod compositing;
 mod conv_layer;
@@ -20,6 +22,8 @@ mod lens_blur;
 mod local_laplacian;
 mod max_filter;
 mod nl_means;
+mod parts;
+mod random;
 mod resize;
 mod sgemm;
 mod stencil_chain;

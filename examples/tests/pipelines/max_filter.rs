@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c};
 
 /// The maximum over rows of columns: at distance dx one of half height h, which counts the dy >= 0 inside of the disc.
-fn expected(input: &Plain, extents: &[i32], radius: i32) -> Vec<f64> {
+pub fn expected(input: &Plain, extents: &[i32], radius: i32) -> Vec<f64> {
     let edge = (f64::from(radius) + 0.25).powi(2);
     let value = |p: &Vec<i32>| {
         let mut most = f64::NEG_INFINITY;

@@ -2,7 +2,7 @@
 
 use crate::common::{Plain, Within, assembles, check, given, real_input, same_bits_from_c};
 
-fn expected(input: &Plain, extents: &[i32], patch: i32, search: i32, sigma: f64) -> Vec<f64> {
+pub fn expected(input: &Plain, extents: &[i32], patch: i32, search: i32, sigma: f64) -> Vec<f64> {
     let around = |n: i32| -(n / 2)..n - n / 2;
     let value = |p: &Vec<i32>| {
         let (mut sum, mut weights) = (0.0, 0.0);

@@ -32,7 +32,7 @@ fn weights(lanczos: bool, up: bool, scale: f64, n: i32, m: i32) -> Vec<(i32, Vec
     (0..m).map(one).collect()
 }
 
-fn expected(input: &Plain, from: &[i32], lanczos: bool, up: bool, scale: f64, white: f64) -> Vec<f64> {
+pub fn expected(input: &Plain, from: &[i32], lanczos: bool, up: bool, scale: f64, white: f64) -> Vec<f64> {
     let to = [(f64::from(from[0]) * scale) as i32, (f64::from(from[1]) * scale) as i32, from[2]];
     let across = weights(lanczos, up, scale, from[0], to[0]);
     let along = weights(lanczos, up, scale, from[1], to[1]);
@@ -50,7 +50,7 @@ fn expected(input: &Plain, from: &[i32], lanczos: bool, up: bool, scale: f64, wh
     Plain::points(&to).iter().map(value).collect()
 }
 
-fn bytes(extents: &[i32]) -> Planar {
+pub fn bytes(extents: &[i32]) -> Planar {
     let Values::U16(v) = whole_input(extents, 256).values else { unreachable!("it is of u16") };
     Planar { extents: extents.to_vec(), values: Values::U8(v.into_iter().map(|v| v as u8).collect()) }
 }

@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c};
 use sumsq_examples::pipelines::{Planar, Values};
 
-fn inputs(m: i32, n: i32, k: i32) -> [Planar; 3] {
+pub fn inputs(m: i32, n: i32, k: i32) -> [Planar; 3] {
     let centred = |extents: [i32; 2], by: f32| {
         let mut input = real_input(&extents);
         if let Values::F32(v) = &mut input.values {
@@ -14,7 +14,7 @@ fn inputs(m: i32, n: i32, k: i32) -> [Planar; 3] {
     [centred([m, k], 1.0), centred([k, n], 0.75), centred([m, n], 0.5)]
 }
 
-fn expected(inputs: &[Planar; 3], a: f64, b: f64) -> Vec<f64> {
+pub fn expected(inputs: &[Planar; 3], a: f64, b: f64) -> Vec<f64> {
     let [left, right, added] = inputs.each_ref().map(Plain::of);
     let k = inputs[0].extents[1];
     let value = |p: &Vec<i32>| {

@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, same_bits_from_c, whole_input};
 
 /// Stage after stage on a picture that is larger by what all of them read.
-fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
+pub fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
     let mut reach = 64;
     let row = |reach: i32| extents[0] + 2 * reach;
     let mut values: Vec<u16> = (-reach..extents[1] + reach)

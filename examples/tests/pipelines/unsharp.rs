@@ -4,7 +4,7 @@ use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_
 use sumsq_examples::pipelines::{Planar, Values};
 
 /// Values in (0, 1]: the luminance divides.
-fn input(extents: &[i32]) -> Planar {
+pub fn input(extents: &[i32]) -> Planar {
     let mut input = real_input(extents);
     if let Values::F32(v) = &mut input.values {
         v.iter_mut().for_each(|v| *v = v.max(1.0 / 64.0));
@@ -12,7 +12,7 @@ fn input(extents: &[i32]) -> Planar {
     input
 }
 
-fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
+pub fn expected(of: &Plain, extents: &[i32]) -> Vec<f64> {
     let gray =
         |x: i32, y: i32| 0.299 * of.at(&[x, y, 0]) + 0.587 * of.at(&[x, y, 1]) + 0.114 * of.at(&[x, y, 2]);
     let k = |i: i32| {

@@ -430,7 +430,7 @@ impl Scheduler<'_> {
 }
 
 /// The expressions of every stage.
-fn stages(f: &Func) -> Vec<Vec<Expr>> {
+pub fn stages(f: &Func) -> Vec<Vec<Expr>> {
     let update = |u: &Update| {
         let bounds = u.rdom.vars.iter().flat_map(|r| [r.min.clone(), r.extent.clone()]);
         u.args.iter().chain(&u.values).chain(&u.rdom.predicate).cloned().chain(bounds).collect()
