@@ -3,6 +3,14 @@
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
+/// A number that a variable of the environment sets, as `SUMSQ_FUZZ_SEED` does the first seed of random cases.
+pub fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+        Err(_) => default,
+    }
+}
+
 pub struct Rng(SplitMix64);
 
 impl Rng {

@@ -9,7 +9,7 @@ use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step, Table, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Tail, Target, Var};
-use sumsq_codegen_testing::rng::Rng;
+use sumsq_codegen_testing::rng::{Rng, setting};
 
 const CASES: u64 = 200;
 const I32: ScalarType = ScalarType::I32;
@@ -18,13 +18,6 @@ const LEN: usize = 37;
 /// Buffers of a program: arrays, then scalars.
 const ARRAYS: usize = 4;
 const SCALARS: usize = 3;
-
-fn setting(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
-        Err(_) => default,
-    }
-}
 
 /// A pipeline: its inputs, whether they and the output are scalars, whether it has the parameter k.
 struct Kind {

@@ -18,7 +18,7 @@ const KINDS: [Kind; 5] = [
     Kind {
         name: "pipelines",
         package: "sumsq-codegen-testing",
-        tests: &["random_schedules", "random_simplify", "random_programs"],
+        tests: &["random_schedules", "random_simplify", "random_programs", "random_nests"],
         named: "",
         cases: [3000, 100_000],
     },

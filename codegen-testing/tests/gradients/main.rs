@@ -14,7 +14,7 @@ mod swept;
 use check::{Case, text_of};
 use sumsq_codegen::ScalarType::{F64, I32};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
-use sumsq_codegen_testing::rng::Rng;
+use sumsq_codegen_testing::rng::{Rng, setting};
 
 pub const N: i32 = 9;
 
@@ -355,7 +355,6 @@ fn second_derivatives_of_random_pipelines() {
 /// `SUMSQ_FUZZ_CASES` of them, from seed `SUMSQ_FUZZ_SEED` on.
 #[test]
 fn random_pipelines() {
-    let setting = |name: &str, or: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
     let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_CASES", 8));
     for seed in first..first + cases {
         let case = Case::drawn(seed);

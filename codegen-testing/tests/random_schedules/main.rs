@@ -21,7 +21,7 @@ use sumsq_codegen_testing::random::program::{Case, Executors};
 use sumsq_codegen_testing::random::refused::drop_refused;
 use sumsq_codegen_testing::random::{differentiable, program, schedules};
 use sumsq_codegen_testing::reference::Value;
-use sumsq_codegen_testing::rng::Rng;
+use sumsq_codegen_testing::rng::{Rng, setting};
 
 /// Cases of an ordinary test run.
 const CASES: u64 = 100;
@@ -33,13 +33,6 @@ const NESTS: u64 = 4;
 const OPTIMISED: u64 = 3;
 /// Gradients of an ordinary test run.
 const GRADIENTS: u64 = 4;
-
-fn setting(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
-        Err(_) => default,
-    }
-}
 
 /// A case's outcome, and what was refused on the way to it.
 struct Settled {

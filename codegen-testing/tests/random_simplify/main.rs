@@ -11,16 +11,13 @@ mod index;
 use sumsq_codegen::lower::simplify::{simplify_expr, simplify_index};
 use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type};
 use sumsq_codegen_testing::reference::{Value, eval_lanes};
+use sumsq_codegen_testing::rng::setting;
 
 /// Expressions of each sort in an ordinary test run.
 const CASES: u64 = 3000;
 
 /// Seeds of a run.
 fn seeds() -> std::ops::Range<u64> {
-    let setting = |name: &str, default: u64| match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
-        Err(_) => default,
-    };
     let first = setting("SUMSQ_FUZZ_SEED", 1);
     first..first + setting("SUMSQ_FUZZ_CASES", CASES)
 }
