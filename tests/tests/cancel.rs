@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use sumsq::assembled::{self, LinearSolver};
 use sumsq::energy::Energy;
-use sumsq::{Cancel, CompileOptions, ProblemData, Report, SolveOptions, Solver, Termination};
+use sumsq::{Cancel, CompileOptions, Preconditioner, ProblemData, Report, SolveOptions, Solver, Termination};
 use sumsq_tests::{bind, bits, doubles};
 
 /// A chain whose ends hardly know of each other: PCG takes as many iterations as it has elements.
@@ -29,6 +29,11 @@ fn endless() -> SolveOptions {
     }
 }
 
+/// Needs thousands of iterations, where multigrid comes to the end of the digits.
+fn jacobi() -> CompileOptions {
+    CompileOptions { preconditioner: Preconditioner::Jacobi, ..CompileOptions::default() }
+}
+
 /// Solves until a request that comes `after` the start; returns the report and the time from the request to the end.
 fn cancelled(after: Duration, solve: impl FnOnce(SolveOptions) -> Report + Send) -> (Report, Duration) {
     let cancel = Cancel::default();
@@ -51,7 +56,7 @@ const SOON: Duration = Duration::from_secs(5);
 fn a_request_from_another_thread_ends_one_long_linear_solve() {
     let (energy, mut data) = chain(1 << 20);
     let before = bits(&data);
-    let solver = Solver::compile(energy, &CompileOptions::default()).unwrap();
+    let solver = Solver::compile(energy, &jacobi()).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let (report, late) =
         cancelled(Duration::from_millis(300), |options| problem.solve(&mut data, &options).unwrap());
@@ -81,7 +86,7 @@ fn a_request_from_another_thread_ends_one_long_linear_solve() {
 fn a_time_limit_ends_one_long_linear_solve() {
     let (energy, mut data) = chain(1 << 20);
     let before = bits(&data);
-    let solver = Solver::compile(energy, &CompileOptions::default()).unwrap();
+    let solver = Solver::compile(energy, &jacobi()).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let options = SolveOptions { max_time: Some(Duration::from_millis(300)), ..endless() };
     let started = Instant::now();
