@@ -11,7 +11,7 @@ pub struct Limits {
     pub instructions: u64,
     /// The same of a block without branches.
     pub block: u64,
-    /// When compilation began, and how long it may take.
+    /// The time when compilation began, and how long it may take.
     pub time: Option<(Instant, Duration)>,
     /// The work that LLVM spends on the code of a processor.
     pub effort: Effort,

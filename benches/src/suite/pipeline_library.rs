@@ -65,7 +65,7 @@ fn peers() -> std::io::Result<PathBuf> {
     Ok(own.ancestors().nth(2).unwrap_or(&own).join("peers"))
 }
 
-/// What Halide did not compile for the library, in the order of names.
+/// Schedules that Halide did not compile for the library, in the order of names.
 ///
 /// # Errors
 /// Files cannot be read.

@@ -1,4 +1,4 @@
-//! What the ratios of all image pipelines come to.
+//! The ratios of all image pipelines, taken together.
 
 /// An application that ran on our side.
 #[derive(Clone, PartialEq, Debug)]

@@ -26,7 +26,7 @@ pub(super) fn begun(s: &Stmt) -> Stmt {
     block(out)
 }
 
-/// What is left of a statement where those behind it begin with the constants that it stores.
+/// A statement without the stores of constants with which those behind it begin now; none if nothing is left.
 fn begun_by(s: &Stmt, behind: &mut Vec<Stmt>) -> Option<Stmt> {
     match s {
         Stmt::For { extent, kind: ForKind::GpuThread, body, .. } if extent.as_int() == Some(1) => {

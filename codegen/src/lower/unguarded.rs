@@ -84,7 +84,7 @@ fn update(s: &Stmt) -> Option<(Element<'_>, &Expr)> {
     any(value, |n| is_load(n) == Some((buffer, index))).then_some(((buffer, index), value))
 }
 
-/// What a load reads.
+/// The element that a load reads.
 fn is_load(e: &Expr) -> Option<Element<'_>> {
     match e.kind() {
         ExprKind::Load { buffer, index, predicate: None } => Some((buffer, index)),
