@@ -31,7 +31,7 @@ pub fn run() -> Result<Report, Box<dyn Error>> {
     let mut report = Report::new("start", setting);
     let lines = LINES.map(|n| format!("lines {n}"));
     let stencils = WIDTHS.map(|n| format!("stencil {n}"));
-    let demos = demos::ALL.iter().map(|demo| demo.name.to_string());
+    let demos = demos::ALL.iter().filter(|demo| demo.has_text()).map(|demo| demo.name.to_string());
     for case in lines.into_iter().chain(stencils).chain(demos) {
         let (mut first, mut second) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..RUNS {
