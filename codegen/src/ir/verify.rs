@@ -212,8 +212,7 @@ mod tests {
     use super::*;
 
     fn store(index: Expr, value: Expr) -> Stmt {
-        let buffer = "f.0";
-        Stmt::store(buffer, index, value)
+        Stmt::store("f.0", index, value)
     }
 
     #[test]

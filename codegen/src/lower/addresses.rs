@@ -119,8 +119,7 @@ mod tests {
         let wide = |name: &str| Expr::var(name).cast(ScalarType::I64);
         let stride = Expr::part("a", Part::Stride(1));
         let index = wide("x") + 3i64 + (wide("y") - wide("low")) * stride.clone() - stride;
-        let (buffer, value) = ("a.0", Expr::from(0));
-        let store = Stmt::store(buffer, index, value);
+        let store = Stmt::store("a.0", index, Expr::from(0));
         let for_ = |var: &str, body| {
             let (var, min, extent, kind) = (var.into(), Expr::from(0), Expr::from(8), ForKind::Serial);
             Stmt::For { var, min, extent, kind, body: Box::new(body) }

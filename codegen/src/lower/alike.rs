@@ -61,8 +61,7 @@ mod tests {
     use crate::types::{ScalarType, Type};
 
     fn store(buffer: &str, value: Expr) -> Stmt {
-        let (buffer, index) = (crate::expr::Flat::plane(buffer, 0), Expr::from(0).cast(ScalarType::I64));
-        Stmt::store(buffer, index, value)
+        Stmt::store(crate::expr::Flat::plane(buffer, 0), Expr::from(0).cast(ScalarType::I64), value)
     }
 
     fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {

@@ -161,8 +161,7 @@ mod tests {
         Expr::load(buffer, index, Type::F32)
     }
     fn store(value: Expr) -> Stmt {
-        let (buffer, index) = ("f.0", Expr::var("x").cast(ScalarType::I64));
-        Stmt::store(buffer, index, value)
+        Stmt::store("f.0", Expr::var("x").cast(ScalarType::I64), value)
     }
     fn for_(var: &str, kind: ForKind, body: Stmt) -> Stmt {
         let (min, extent) = (Expr::from(0), Expr::param("n", Type::I32));

@@ -372,9 +372,7 @@ pub(super) mod tests {
         Expr::load("f.0", index, Type::F32)
     }
     pub(in crate::lower) fn store(index: Expr, value: Expr) -> Stmt {
-        let index = index.cast(ScalarType::I64);
-        let buffer = "g.0";
-        Stmt::store(buffer, index, value)
+        Stmt::store("g.0", index.cast(ScalarType::I64), value)
     }
     pub(in crate::lower) fn for_(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
         Stmt::For { var: var.into(), min: Expr::from(0), extent, kind, body: Box::new(body) }

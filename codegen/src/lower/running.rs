@@ -207,8 +207,7 @@ mod tests {
     }
 
     fn store(of: &str, index: &Expr, value: Expr) -> Stmt {
-        let (buffer, index) = (flat(of), index.clone());
-        Stmt::store(buffer, index, value)
+        Stmt::store(flat(of), index.clone(), value)
     }
 
     fn nest(var: &str, n: Expr, kind: ForKind, body: Stmt) -> Stmt {

@@ -159,9 +159,7 @@ mod tests {
     }
 
     fn kernel(value: Expr) -> Stmt {
-        let buffer = Flat::plane("s", 0);
-        let index = Expr::var("k");
-        let body = Stmt::store(buffer, index, value);
+        let body = Stmt::store(Flat::plane("s", 0), Expr::var("k"), value);
         let nest = |var: &str, kind, body| {
             let (min, extent) = (Expr::from(0), Expr::from(4));
             Stmt::For { var: var.into(), min, extent, kind, body: Box::new(body) }
