@@ -29,7 +29,7 @@ pub type BodyFn = unsafe extern "C" fn(*const c_void, *const c_void, i32);
 const SPIN: Duration = Duration::from_micros(200);
 
 /// Address space that is free before a thread is started: its stack, and what it maps before it runs, without which it would abort the process.
-/// Threads that were started before it may not have mapped that yet.
+/// Only when it runs is the next one started.
 const ROOM: usize = 64 << 20;
 
 /// A thread takes this part of what is left of a range at a time: what the others may have to wait for at the end is short, and long loops
@@ -109,9 +109,14 @@ impl Pool {
         });
         let start = |k: usize| {
             let shared = shared.clone();
-            let name = format!("sumsq-{k}");
-            let builder = std::thread::Builder::new().name(name);
-            memmap2::MmapMut::map_anon(ROOM).and_then(|_| builder.spawn(move || shared.work(k))).ok()
+            let builder = std::thread::Builder::new().name(format!("sumsq-{k}"));
+            let (runs, it_runs) = std::sync::mpsc::channel();
+            let work = move || {
+                let _ = runs.send(());
+                shared.work(k)
+            };
+            let worker = memmap2::MmapMut::map_anon(ROOM).and_then(|_| builder.spawn(work)).ok()?;
+            it_runs.recv().ok().map(|()| worker)
         };
         // If the system refuses a thread, the pool has fewer: results do not depend on it.
         let workers = (1..threads).map_while(start).collect();
