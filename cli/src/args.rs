@@ -10,8 +10,8 @@ use sumsq::assembled::LinearSolver;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileLimits, CompileOptions, Level, LossOrder, MemoryLimit, Method, Options, Overrides,
-    Precision, Preconditioner, SolveOptions,
+    Backend, CompileLimits, CompileOptions, EXACT_RADIUS, Level, LossOrder, MemoryLimit, Method, Options,
+    Overrides, Precision, Preconditioner, SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -481,7 +481,7 @@ impl SolverArgs {
         };
         let default_radius = match self.linear_solver {
             LinearSolverArg::Pcg => None,
-            LinearSolverArg::Cholesky => Some(1e8),
+            LinearSolverArg::Cholesky => Some(EXACT_RADIUS),
         };
         let solve = SolveOptions {
             method: match self.method {

@@ -26,8 +26,8 @@ pub use crate::problem::cancel::Cancel;
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
 pub use crate::problem::memory::{Memory, MemoryLimit};
 pub use crate::problem::options::{
-    Backend, CompileLimits, CompileOptions, LossOrder, MAX_THREADS, Method, OptionError, Options, Precision,
-    Preconditioner, SolveOptions,
+    Backend, CompileLimits, CompileOptions, EXACT_RADIUS, LossOrder, MAX_THREADS, Method, OptionError,
+    Options, Precision, Preconditioner, SecondDescent, SolveOptions,
 };
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use crate::problem::report::{Grids, Held, Iteration, Lent, LinearStop, Report, Seconds, Termination};

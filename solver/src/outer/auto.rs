@@ -126,10 +126,15 @@ pub struct Auto {
     replaced: Option<f64>,
     /// False where the last system was so easy that the next one begins with the cheap kind all the same.
     ahead: bool,
+    /// Every system is solved with levels, whatever they cost.
+    insists: bool,
 }
 
 /// Iterations with levels that a linear system takes until something is known of them.
 const TYPICAL: f64 = 16.0;
+
+/// The least number of iterations behind which levels take over.
+const SWITCH: usize = 2;
 
 /// Iterations with levels from which on the next step begins so.
 const WORTH: usize = 3;
@@ -155,9 +160,16 @@ impl Auto {
         self
     }
 
+    /// From now on every system is solved with levels, whatever they cost; they take over from the cheap kind at once. Returns false where there
+    /// are none.
+    pub fn insist(&mut self) -> bool {
+        self.insists = !self.candidates.is_empty();
+        self.insists
+    }
+
     /// The kind that the next step begins with; `None`: the cheap one.
     pub fn first(&self) -> Option<Preconditioner> {
-        if self.ahead { self.next() } else { None }
+        if self.ahead || self.insists { self.next() } else { None }
     }
 
     /// The kind to go on with behind [`Auto::patience`].
@@ -168,12 +180,15 @@ impl Auto {
     /// Iterations of the cheap kind in a linear system behind which PCG goes on with another, under this limit; `None` if it never does.
     pub fn patience(&self, limit: usize) -> Option<usize> {
         let of = self.candidates.first()?;
+        if self.insists {
+            return (limit > SWITCH).then_some(SWITCH);
+        }
         let uncompiled = of.compilation - self.total as f64;
         let in_all = (self.systems + 1) as f64 * of.system - self.since as f64;
         let in_one = if self.unsolved > 0 { of.system - self.unsolved as f64 } else { f64::INFINITY };
         // A system that has come near the limit is about to be left unsolved, whatever the set-up costs.
         let setup = of.setup.min((limit / 3 * 2) as f64);
-        let patience = setup.max(uncompiled).max(in_all.min(in_one)).max(2.0).ceil() as usize;
+        let patience = setup.max(uncompiled).max(in_all.min(in_one)).max(SWITCH as f64).ceil() as usize;
         (patience < limit).then_some(patience)
     }
 
@@ -185,7 +200,7 @@ impl Auto {
     /// The limit of iterations for what follows so many of the cheap kind, `limit` at most: they cost no more than what that limit leaves to the
     /// cheap kind, or if that is more, in a trial than all of it so far, else than what they take the place of.
     pub fn limit(&self, cheap: usize, limit: usize) -> usize {
-        let Some(of) = self.candidates.first() else { return limit };
+        let Some(of) = self.candidates.first().filter(|_| !self.insists) else { return limit };
         let others = match self.replaced {
             Some(replaced) if cheap == 0 => replaced,
             _ => (self.total + cheap) as f64,
@@ -226,7 +241,7 @@ impl Auto {
         self.candidates[0].compilation = 0.0;
         self.replaced = self.replaced.filter(|&replaced| system <= replaced);
         self.ahead = self.replaced.is_some() && cheap > WORTH;
-        if self.replaced.is_none() {
+        if self.replaced.is_none() && !self.insists {
             self.choose();
         }
     }

@@ -11,6 +11,9 @@ const LEAST: f64 = 1e-3;
 /// The largest that it becomes.
 const MOST: f64 = 0.3;
 
+/// eta of solves that are nearly exact.
+const EXACT: f64 = 1e-4;
+
 /// The factor between neighbouring values.
 const FACTOR: f64 = 10.0;
 
@@ -41,6 +44,11 @@ impl Forcing {
             predicted: f64::NAN,
             decided: false,
         }
+    }
+
+    /// The same, for solves that are nearly exact.
+    pub fn exact() -> Forcing {
+        Forcing { adapts: false, eta: EXACT, ..Forcing::new(&SolveOptions::default()) }
     }
 
     /// The factor of r0.z0 that r.z is compared with; below 0, so that nothing meets it, where |r| decides.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sumsq_codegen::Level;
 use sumsq_codegen::limits::Effort;
 use sumsq_energy::derive::Passes;
-use sumsq_energy::model::Energy;
+use sumsq_energy::model::{Domain, Energy};
 use thiserror::Error;
 
 /// Outer method.
@@ -183,9 +183,9 @@ pub struct SolveOptions {
     pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,
-    /// A second radius: if the limit of steps ends LM, it begins again from the start with this radius and as many steps, and the lower of the two ends
-    /// counts; `None`: it does not, but where all unknowns are globals and neither `radius` nor `iterations` is given, with the largest radius.
-    pub second_radius: Option<f64>,
+    /// A second descent; `None`: there is one where neither `radius` nor `iterations` is given, and all unknowns are globals, or residuals are over
+    /// graphs and no tolerance of linear systems is given.
+    pub second: Option<SecondDescent>,
     /// Largest radius, above 0.
     pub max_radius: f64,
     /// The solve ends below this radius.
@@ -215,6 +215,19 @@ pub struct SolveOptions {
     pub cancel: Option<Cancel>,
 }
 
+/// LM from the start once more, where the limit of steps has ended it: with as many steps. The lower of the two ends counts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SecondDescent {
+    /// First trust-region radius, above 0.
+    pub radius: f64,
+    /// Linear systems are solved nearly exactly, with the levels that `auto` has for them. It then follows only where the first descent was under
+    /// way at its limit: of the last tenth of its steps one was rejected, or they took more than a thousandth off E.
+    pub exact: bool,
+}
+
+/// A first radius for exact steps, which are good however little is damped. Damping holds the smoothest part of a step back most.
+pub const EXACT_RADIUS: f64 = 1e8;
+
 impl Default for SolveOptions {
     fn default() -> SolveOptions {
         SolveOptions {
@@ -225,7 +238,7 @@ impl Default for SolveOptions {
             forcing: 1e-2,
             eta: None,
             radius: None,
-            second_radius: None,
+            second: None,
             max_radius: 1e16,
             min_radius: 1e-32,
             radius_decrease_factor: 2.0,
@@ -260,19 +273,30 @@ const THOROUGH: Pace = Pace { iterations: 1000, radius: 1e-3, function_tolerance
 
 impl SolveOptions {
     /// The options with nothing left open. Of LM where all unknowns are globals ([`Energy::only_globals`]): 1000 iterations, a first radius
-    /// of 1e-3 and a second one, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none.
+    /// of 1e-3 and a second descent, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none, and over graphs a second
+    /// descent by exact steps.
     pub fn decided_for(&self, energy: &Energy) -> SolveOptions {
         let thorough = self.method == Method::LevenbergMarquardt && energy.only_globals();
         let pace = if thorough { THOROUGH } else { BRISK };
-        let left_open = thorough && self.radius.is_none() && self.iterations.is_none();
+        let left_open = self.radius.is_none() && self.iterations.is_none();
+        let second = SecondDescent { radius: self.max_radius, exact: false };
+        let second = if thorough { Some(second) } else { self.exact_steps(energy) };
         SolveOptions {
             iterations: self.iterations.or(Some(pace.iterations)),
             radius: self.radius.or(Some(pace.radius)),
-            second_radius: self.second_radius.or(left_open.then_some(self.max_radius)),
+            second: self.second.or(second.filter(|_| left_open)),
             function_tolerance: self.function_tolerance.or(Some(pace.function_tolerance)),
             running_scales: self.running_scales.or(Some(pace.running_scales)),
             ..self.clone()
         }
+    }
+
+    /// The descent by exact steps for an energy over graphs, if they are not given otherwise.
+    fn exact_steps(&self, energy: &Energy) -> Option<SecondDescent> {
+        let over_graphs = energy.residuals.iter().any(|r| matches!(r.domain, Domain::Graph(_)));
+        let given = self.linear_tolerance.is_some() || self.eta.is_some();
+        let wanted = over_graphs && !given && self.method == Method::LevenbergMarquardt;
+        wanted.then_some(SecondDescent { radius: EXACT_RADIUS, exact: true })
     }
 
     /// Steps at most; of what is left open, here and below, the value for any energy.
@@ -415,7 +439,7 @@ impl SolveOptions {
             ("linear_tolerance", self.linear_tolerance.unwrap_or(1.0)),
             ("eta", self.eta.unwrap_or(1.0)),
             ("radius", self.radius()),
-            ("second_radius", self.second_radius.unwrap_or(1.0)),
+            ("second radius", self.second.map_or(1.0, |second| second.radius)),
             ("max_radius", self.max_radius),
             ("min_lm_diagonal", self.min_lm_diagonal),
             ("max_lm_diagonal", self.max_lm_diagonal),

@@ -196,6 +196,9 @@ pub struct Report {
     pub groups: Vec<String>,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
+    /// The step that a second descent from the start begins with, if there was one: the lower of the two ends counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_descent: Option<usize>,
     /// Free scalars.
     pub unknowns: usize,
     /// Residual instances that count.
@@ -281,6 +284,8 @@ pub struct Outcome {
     pub termination: Termination,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
+    /// See [`Report::second_descent`].
+    pub second_descent: Option<usize>,
 }
 
 impl Report {
@@ -319,6 +324,7 @@ impl Report {
             linear_iterations_total: iterations.iter().map(|i| i.linear_iterations).sum(),
             groups: setting.groups,
             iterations,
+            second_descent: outcome.second_descent,
             unknowns: setting.unknowns,
             residuals: setting.residuals,
             held: None,
@@ -351,18 +357,28 @@ pub struct Held {
     pub energy: f64,
 }
 
-impl Report {
-    /// Steps of little gain whose linear solve was cut short: an exact one may do better.
-    fn starved(&self) -> usize {
-        let cut = |step: &&Iteration| matches!(step.linear_stop, LinearStop::Model | LinearStop::Limit);
-        self.iterations.iter().filter(cut).filter(|step| !step.accepted || step.gain_ratio < 0.25).count()
-    }
+/// Steps whose linear solve was left at its limit, or ended by the model rule and gained little: an exact one may do better.
+fn starving(steps: &[Iteration]) -> usize {
+    let starves = |step: &&Iteration| match step.linear_stop {
+        LinearStop::Limit => true,
+        LinearStop::Model => !step.accepted || step.gain_ratio < 0.25,
+        _ => false,
+    };
+    steps.iter().filter(starves).count()
+}
 
+/// Tells whether truncated linear solves starved a descent: more than a quarter of its steps were left at their limit, or gained little where the
+/// model rule had ended them.
+fn starved(steps: &[Iteration]) -> bool {
+    4 * starving(steps) > steps.len()
+}
+
+impl Report {
     fn advice(&self) -> String {
         format!(
-            "{} steps gained little behind a PCG that was cut short: over graphs try --linear-solver cholesky, else --forcing 1e-4 with more \
-             --linear-iterations",
-            self.starved()
+            "{} steps were left unsolved, or gained little behind a PCG that was cut short: over graphs try --linear-solver cholesky, else \
+             --forcing 1e-4 with more --linear-iterations",
+            starving(&self.iterations)
         )
     }
 
@@ -374,8 +390,7 @@ impl Report {
             GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
             MaxIterations => {
                 let remark = by(&format!("by the limit of {} steps", self.iterations.len()))?;
-                let starved = 4 * self.starved() > self.iterations.len();
-                Some(if starved { format!("{remark}\n{}", self.advice()) } else { remark })
+                Some(if starved(&self.iterations) { format!("{remark}\n{}", self.advice()) } else { remark })
             }
             MaxSeconds => by("by the limit of time"),
             MinRadius => by("by the least radius"),
@@ -425,7 +440,13 @@ impl fmt::Display for Report {
         if self.waits > 0 {
             writeln!(f, "the host waited {} times for the GPU", self.waits)?;
         }
-        if let Some(last) = self.iterations.last().filter(|_| self.groups.len() > 1) {
+        let end = self.iterations.iter().rfind(|step| step.energy == self.energy_final);
+        if let Some(first) = self.second_descent {
+            let counts = self.iterations.last().is_some_and(|step| step.energy == self.energy_final);
+            let whose = if counts { "its end counts" } else { "the first one ended lower and counts" };
+            writeln!(f, "steps from {first} on are a second descent from the start: {whose}")?;
+        }
+        if let Some(last) = end.filter(|_| self.groups.len() > 1) {
             let of_groups = self.groups.iter().zip(&last.energy_by_group);
             let parts: Vec<String> = of_groups.map(|(name, e)| format!("{name} {e:.6e}")).collect();
             writeln!(f, "E by group: {}", parts.join(", "))?;
@@ -527,6 +548,7 @@ mod tests {
             termination: Termination::FunctionTolerance,
             groups: vec!["fit".into(), "smooth".into()],
             iterations: vec![step],
+            second_descent: None,
             unknowns: 3,
             residuals: 4,
             held: Some(Held { residuals: 2, energy: 0.5 }),
@@ -559,7 +581,9 @@ mod tests {
         report.iterations = vec![step.clone(), step.clone(), step, poor.clone()];
         assert!(!report.to_string().contains("cholesky"), "a quarter of the steps");
         report.iterations.push(Iteration { accepted: false, ..poor });
-        assert!(report.to_string().contains("2 steps gained little"), "{report}");
+        assert!(report.to_string().contains("2 steps were left unsolved, or gained little"), "{report}");
+        report.iterations.iter_mut().for_each(|i| i.linear_stop = LinearStop::Limit);
+        assert!(report.to_string().contains("5 steps were left unsolved"), "{report}");
         report.iterations.iter_mut().for_each(|i| i.linear_stop = LinearStop::Tolerance);
         assert!(!report.to_string().contains("cholesky"));
     }

@@ -40,6 +40,8 @@ pub struct Run {
     linear_limit: usize,
     /// eta of the preconditioners that have such a rule.
     forcing: Forcing,
+    /// Linear systems are solved nearly exactly.
+    exact: bool,
     /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
     largest: Vec<Vec<f64>>,
     /// The preconditioners of the plan.
@@ -82,6 +84,7 @@ impl Run {
             watch: Watch::new(options.cancel.clone(), options.max_time),
             forcing: Forcing::new(&options),
             options,
+            exact: false,
             linear_limit,
             largest: vec![],
             kinds: kinds.to_vec(),
@@ -658,6 +661,13 @@ impl Steps for OnPlan<'_> {
         self.run.forcing.rejected();
     }
 
+    fn solve_exactly(&mut self) -> bool {
+        let Some(auto) = &mut self.run.auto else { return false };
+        // Their code and plan can be had, or are there.
+        self.run.exact = (self.growth.is_some() || self.run.kinds.len() > 1) && auto.insist();
+        self.run.exact
+    }
+
     fn set_aside(&mut self) -> bool {
         let aside = self.run.aside.take();
         let moves = aside.is_some();
@@ -672,7 +682,10 @@ impl Steps for OnPlan<'_> {
         }
         if moves {
             self.run.largest.clear();
-            self.run.forcing = Forcing::new(&self.run.options);
+            self.run.forcing = match self.run.exact {
+                true => Forcing::exact(),
+                false => Forcing::new(&self.run.options),
+            };
         }
         true
     }

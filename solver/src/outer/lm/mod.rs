@@ -10,7 +10,7 @@
 //! R = R / max(1/3, 1 - (2 rho - 1)^3), nu = 2; after another one R = R / nu, nu = 2 nu.
 
 use crate::problem::cancel::Watch;
-use crate::problem::options::{Method, Precision, SolveOptions};
+use crate::problem::options::{Method, Precision, SecondDescent, SolveOptions};
 use crate::problem::report::{Iteration, LinearStop, Outcome, Termination};
 use std::time::Instant;
 
@@ -88,6 +88,10 @@ pub trait Steps {
     fn accept(&mut self) -> Option<Energies>;
     /// x stays what it is, to the bit.
     fn reject(&mut self);
+    /// Linear systems are solved nearly exactly from now on. Returns false where that is not to be had: nothing has changed then.
+    fn solve_exactly(&mut self) -> bool {
+        false
+    }
     /// Sets x aside; if some x was set aside before, that becomes x, and scales of D begin anew. `energy_at_start` follows. Returns false
     /// where this is not to be had: nothing has changed then.
     fn set_aside(&mut self) -> bool {
@@ -198,15 +202,18 @@ pub struct Minimiser {
     attempt: Attempt,
     /// Steps at most, over both descents.
     limit: usize,
+    /// The step that the second one begins with.
+    second_from: Option<usize>,
     /// Nobody looks at x between two steps.
     runs: bool,
 }
 
-/// The descent that a minimisation is in, of two from the same start: the first begins with `radius`, the second with `second_radius`.
+/// The descent that a minimisation is in, of two from the same start.
 ///
 /// Where a first radius is small, steps follow what is steep; valleys that are curved and nearly flat then take more of them than there are.
-/// From a large one they begin with Gauss-Newton's, which may end somewhere else. So the second descent begins only where the first has
-/// come to its limit, and counts only if it ends lower.
+/// From a large one they begin with Gauss-Newton's, which may end somewhere else. Over graphs, steps that are cut short straighten each joint
+/// before the whole is in place; exact ones cost more. So the second descent begins only where the first has come to its limit, and counts only if
+/// it ends lower.
 enum Attempt {
     /// No second one can follow.
     Only,
@@ -231,6 +238,7 @@ impl Minimiser {
         let mut run = Minimiser {
             trust: TrustRegion::new(&options),
             limit: options.iterations(),
+            second_from: None,
             options,
             precision,
             energy_initial: energies.total,
@@ -251,7 +259,7 @@ impl Minimiser {
         run.gradient = steps.linearise(run.radius());
         run.gradient_initial = run.gradient.gradient_max_norm;
         run.ended = run.gradient_is_small().then_some(Termination::GradientTolerance);
-        if run.options.second_radius.is_some() && !run.gauss_newton() && steps.set_aside() {
+        if run.options.second.is_some() && !run.gauss_newton() && steps.set_aside() {
             run.attempt = Attempt::First;
         }
         Ok(run)
@@ -303,16 +311,29 @@ impl Minimiser {
         self.ended
     }
 
+    /// Tells whether the descent was under way at its limit: of the last tenth of its steps one was rejected, or they took more than a thousandth
+    /// off E.
+    fn is_under_way(&self) -> bool {
+        let steps = &self.iterations;
+        let (before, last) = steps.split_at(steps.len() - steps.len().div_ceil(10));
+        let from = before.last().map_or(self.energy_initial, |step| step.energy);
+        last.iter().any(|step| !step.accepted) || from > (1.0 + 1e-3) * self.energies.total
+    }
+
     /// Goes back to the start for the second descent, if one can follow.
     fn begin_again(&mut self, steps: &mut dyn Steps) -> bool {
-        let Some(radius) = self.options.second_radius else { return false };
-        if !matches!(self.attempt, Attempt::First) || !steps.set_aside() {
+        let Some(SecondDescent { radius, exact }) = self.options.second else { return false };
+        if !matches!(self.attempt, Attempt::First)
+            || exact && !(self.is_under_way() && steps.solve_exactly())
+            || !steps.set_aside()
+        {
             return false;
         }
         self.attempt = Attempt::Second(std::mem::take(&mut self.energies), self.gradient);
         self.energies = steps.energy_at_start();
         self.trust = TrustRegion { radius, ..TrustRegion::new(&self.options) };
         self.limit += self.options.iterations();
+        self.second_from = Some(self.iterations.len() + 1);
         (self.longest_step, self.invalid) = (0.0, false);
         self.gradient = steps.linearise(self.radius());
         true
@@ -533,6 +554,7 @@ impl Minimiser {
             energy_final: self.energies.total,
             termination: self.ended.unwrap_or(Termination::UserAbort),
             iterations: self.iterations,
+            second_descent: self.second_from,
         }
     }
 }

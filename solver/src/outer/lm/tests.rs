@@ -48,6 +48,8 @@ struct Script {
     rejected: usize,
     linearised: usize,
     radii: Vec<Option<f64>>,
+    /// Whether nearly exact solves can be had, and were asked for.
+    exact: (bool, bool),
 }
 
 impl Script {
@@ -65,6 +67,7 @@ impl Script {
             rejected,
             linearised,
             radii: Vec::new(),
+            exact: (false, false),
         }
     }
 
@@ -113,6 +116,13 @@ impl Steps for Script {
     }
     fn reject(&mut self) {
         self.rejected += 1;
+    }
+    fn solve_exactly(&mut self) -> bool {
+        self.exact.1 = self.exact.0;
+        self.exact.0
+    }
+    fn set_aside(&mut self) -> bool {
+        true
     }
 }
 
@@ -547,13 +557,17 @@ fn gauss_newton_solves_a_linear_problem_in_one_step() {
 #[test]
 fn a_second_descent_begins_where_the_first_has_come_to_its_limit() {
     let start = [50.0, -20.0];
-    let options = SolveOptions { radius: Some(1e-9), second_radius: Some(1e16), ..plain(3) };
+    let options = SolveOptions {
+        radius: Some(1e-9),
+        second: Some(SecondDescent { radius: 1e16, exact: false }),
+        ..plain(3)
+    };
     let (outcome, x) = Dense::run(line, &start, &options);
     assert!(converged(outcome.termination), "{:?}", outcome.termination);
     assert!((x - DVector::from_column_slice(&[1.5, 0.5])).amax() < 1e-9);
     let energies: Vec<f64> = outcome.iterations.iter().map(|i| i.energy).collect();
     assert!(energies[2] > 100.0 && energies[3] < 1.5 + 1e-9, "{energies:?}");
-    let (outcome, _) = Dense::run(line, &start, &SolveOptions { second_radius: None, ..options.clone() });
+    let (outcome, _) = Dense::run(line, &start, &SolveOptions { second: None, ..options.clone() });
     assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxIterations, 3));
     // One that converges is not followed by another.
     let (outcome, _) = Dense::run(line, &start, &SolveOptions { radius: Some(1e16), ..options });
@@ -565,7 +579,11 @@ fn a_second_descent_counts_only_if_it_ends_lower() {
     let start = [-1.2, 1.0];
     let once = SolveOptions { radius: Some(1e4), ..plain(4) };
     let (first, first_x) = Dense::run(rosenbrock, &start, &once);
-    let (outcome, x) = Dense::run(rosenbrock, &start, &SolveOptions { second_radius: Some(1e-9), ..once });
+    let (outcome, x) = Dense::run(
+        rosenbrock,
+        &start,
+        &SolveOptions { second: Some(SecondDescent { radius: 1e-9, exact: false }), ..once },
+    );
     assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxIterations, 8));
     assert!(outcome.iterations[7].energy > outcome.energy_final);
     assert_eq!((outcome.energy_final, x), (first.energy_final, first_x));
@@ -581,9 +599,35 @@ fn an_observer_who_ends_a_second_descent_gets_the_lower_end() {
         largest: DVector::zeros(2),
         aside: None,
     };
-    let options = SolveOptions { radius: Some(1e4), second_radius: Some(1e-9), ..plain(4) };
+    let options = SolveOptions {
+        radius: Some(1e4),
+        second: Some(SecondDescent { radius: 1e-9, exact: false }),
+        ..plain(4)
+    };
     let mut abort = |step: &Iteration| if step.iteration == 6 { Control::Abort } else { Control::Continue };
     let outcome = minimise(&mut dense, &options, Precision::F64, 2, &mut abort).unwrap();
     assert_eq!((outcome.iterations.len(), outcome.energy_final), (6, outcome.iterations[3].energy));
     assert_eq!(rosenbrock(&dense.x).0.norm_squared(), outcome.energy_final);
+}
+
+#[test]
+fn exact_steps_follow_a_descent_that_was_under_way() {
+    let options = SolveOptions { second: Some(SecondDescent { radius: 7.0, exact: true }), ..plain(11) };
+    let run = |last: &[f64], exact: bool| {
+        let steps: Vec<Scripted> =
+            std::iter::repeat_n(&0.9, 9).chain(last).map(|&trial| proposes(1e-4, trial)).collect();
+        let mut script = Script::new(1.0, &steps);
+        script.exact.0 = exact;
+        let outcome = script.run(&options);
+        (outcome.second_descent, outcome.iterations.len(), script)
+    };
+    // By more than a thousandth, and rejected.
+    for last in [[0.89, 0.88], [0.87, 0.9]] {
+        let (second, steps, script) = run(&last, true);
+        assert_eq!((second, steps, script.exact.1), (Some(12), 22, true));
+        assert_eq!(script.radii[11], Some(7.0));
+        assert_eq!(run(&last, false).1, 11, "not to be had");
+    }
+    let (second, steps, script) = run(&[0.8999, 0.8998], true);
+    assert_eq!((second, steps, script.exact.1), (None, 11, false));
 }
