@@ -183,8 +183,8 @@ pub struct SolveOptions {
     pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,
-    /// A second descent; `None`: there is one where neither `radius` nor `iterations` is given, and all unknowns are globals, or residuals are over
-    /// graphs and no tolerance of linear systems is given.
+    /// A second descent; `None`: there is one where neither `radius` nor `iterations` is given, and all unknowns are globals, or all residuals are
+    /// over graphs and no tolerance of linear systems is given.
     pub second: Option<SecondDescent>,
     /// Largest radius, above 0.
     pub max_radius: f64,
@@ -273,8 +273,8 @@ const THOROUGH: Pace = Pace { iterations: 1000, radius: 1e-3, function_tolerance
 
 impl SolveOptions {
     /// The options with nothing left open. Of LM where all unknowns are globals ([`Energy::only_globals`]): 1000 iterations, a first radius
-    /// of 1e-3 and a second descent, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none, and over graphs a second
-    /// descent by exact steps.
+    /// of 1e-3 and a second descent, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none, and where all residuals are
+    /// over graphs a second descent by exact steps.
     pub fn decided_for(&self, energy: &Energy) -> SolveOptions {
         let thorough = self.method == Method::LevenbergMarquardt && energy.only_globals();
         let pace = if thorough { THOROUGH } else { BRISK };
@@ -291,9 +291,10 @@ impl SolveOptions {
         }
     }
 
-    /// The descent by exact steps for an energy over graphs, if they are not given otherwise.
+    /// The descent by exact steps for an energy over graphs alone, if linear systems are not given otherwise. Errors add up along chains of
+    /// hyperedges. Where residuals of single elements hold these in place they do not: then such a descent would cost more than it gains.
     fn exact_steps(&self, energy: &Energy) -> Option<SecondDescent> {
-        let over_graphs = energy.residuals.iter().any(|r| matches!(r.domain, Domain::Graph(_)));
+        let over_graphs = energy.residuals.iter().all(|r| matches!(r.domain, Domain::Graph(_)));
         let given = self.linear_tolerance.is_some() || self.eta.is_some();
         let wanted = over_graphs && !given && self.method == Method::LevenbergMarquardt;
         wanted.then_some(SecondDescent { radius: EXACT_RADIUS, exact: true })
