@@ -200,7 +200,7 @@ pub struct BudgetArgs {
     /// Bytes of the energy file, and of the memory of its Lua state
     #[arg(long, value_name = "N", default_value_t = Budgets::default().lua_memory)]
     max_lua_memory: u64,
-    /// LLVM instructions of a pipeline; a block without branches may have an eighth of them
+    /// LLVM instructions of a pipeline; a block without branches may have a twelfth of them
     #[arg(long, value_name = "N", default_value_t = CompileLimits::default().instructions)]
     max_instructions: u64,
     /// Seconds for derivation and compilation

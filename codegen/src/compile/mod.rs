@@ -10,6 +10,7 @@ mod bind;
 mod device;
 mod first_schedule;
 mod kept;
+mod parallel;
 mod signature;
 
 use crate::backend::abi::Arguments;
@@ -28,7 +29,7 @@ use crate::nests::bounds_query::{BoundsQuery, Region};
 use crate::runtime::cuda::{Device, Function};
 use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
-use crate::stack::{mark_large, on_large_stack, stack_for};
+use crate::stack::{on_large_stack, stack_for};
 use crate::target::Target;
 use bind::{Look, Plan, failed_call};
 pub(crate) use device::Recorded;
@@ -37,7 +38,9 @@ pub use first_schedule::first_schedule;
 use indexmap::IndexMap;
 use kept::{Place, Unloaded};
 pub use kept::{cache, key};
+pub(crate) use parallel::in_parallel;
 pub use signature::{BufferSlot, Signature};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The PTX of the kernels of a pipeline under a schedule, one module, for a GPU that need not be here.
@@ -99,6 +102,18 @@ struct Inner {
     key: Option<Key>,
 }
 
+/// Nodes of a pipeline from which on its instructions are counted before LLVM is given any pipeline: it may take seconds for such a one, and is
+/// not interrupted.
+const COUNTED: usize = 5000;
+
+/// A pipeline half way to its code.
+enum Half<'a> {
+    /// A cache had it.
+    Kept(Compiled),
+    /// Ready for LLVM.
+    Lowered(Box<LoweredFunction>, Signature, Option<Place<'a>>),
+}
+
 impl Compiled {
     /// Lowers and compiles a pipeline under a schedule.
     pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &Target) -> Result<Compiled, Error> {
@@ -108,8 +123,9 @@ impl Compiled {
             .ok_or_else(|| Error::Backend { pipeline: pipeline.name.clone(), message: "not compiled".into() })
     }
 
-    /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
-    /// the jobs; of several errors the first is given.
+    /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own, large ones first. All are lowered before one is
+    /// compiled, so that what is refused is refused soon. Results come in the order of the jobs; an error ends it, and of several that of the
+    /// largest pipeline is given.
     pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &Target) -> Result<Vec<Compiled>, Error> {
         Compiled::all_within(jobs, target, Limits::default())
     }
@@ -134,15 +150,29 @@ impl Compiled {
         let options = LowerOptions { limits, ..LowerOptions::default() };
         // Keys do not tell efforts apart.
         let cache = cache.filter(|_| limits.effort == Effort::Full);
-        let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
-        in_parallel(jobs, stack, |(pipeline, schedule)| {
+        let mut jobs: Vec<_> = jobs.into_iter().enumerate().map(|(i, job)| (job.0.nodes(), i, job)).collect();
+        jobs.sort_by_key(|&(nodes, i, _)| (Reverse(nodes), i));
+        let stack = stack_for(jobs.first().map_or(0, |&(nodes, ..)| nodes));
+        let order: Vec<usize> = jobs.iter().map(|&(_, i, _)| i).collect();
+        let made = in_parallel(jobs, stack, |(nodes, _, (pipeline, schedule))| {
             let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target));
             if let Some(kept) = place.as_ref().and_then(Place::load) {
-                return Ok(kept);
+                return Ok(Half::Kept(kept));
             }
             let signature = Signature::of(&pipeline, &schedule)?;
-            Compiled::within(&lower(&pipeline, &schedule, &options)?, signature, target, &limits, place)
-        })
+            let lowered = lower(&pipeline, &schedule, &options)?;
+            if nodes > COUNTED && target.gpu.is_none() {
+                llvm::admit(&lowered, target, &limits)?;
+            }
+            Ok(Half::Lowered(Box::new(lowered), signature, place))
+        })?;
+        let compiled = in_parallel(made, stack, |half| match half {
+            Half::Kept(kept) => Ok(kept),
+            Half::Lowered(f, signature, place) => Compiled::within(&f, signature, target, &limits, place),
+        })?;
+        let mut all: Vec<_> = order.into_iter().zip(compiled).collect();
+        all.sort_by_key(|&(i, _)| i);
+        Ok(all.into_iter().map(|(_, compiled)| compiled).collect())
     }
 
     /// The pipelines that a cache has under these keys, in their order; none if one of them is missing.
@@ -422,43 +452,4 @@ impl Call {
         written().for_each(Buffer::touch);
         done.map_err(|failure| failed_call(kernel, failure))
     }
-}
-
-/// Applies `f` to every job on threads of its own with stacks of so many bytes, as many as there are cores. The first error wins.
-pub(crate) fn in_parallel<J: Send, R: Send>(
-    jobs: Vec<J>,
-    stack: usize,
-    f: impl Fn(J) -> Result<R, Error> + Sync,
-) -> Result<Vec<R>, Error> {
-    use std::sync::Mutex;
-    let n = jobs.len();
-    let queue = Mutex::new(jobs.into_iter().enumerate());
-    let results = Mutex::new((0..n).map(|_| None).collect::<Vec<Option<Result<R, Error>>>>());
-    let work = || {
-        loop {
-            let next = queue.lock().unwrap_or_else(|e| e.into_inner()).next();
-            let Some((i, job)) = next else { return };
-            let r = f(job);
-            results.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(r);
-        }
-    };
-    let large = || mark_large(work);
-    let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
-    let none = std::thread::scope(|s| {
-        let spawn = || {
-            std::thread::Builder::new().name("sumsq-compile".into()).stack_size(stack).spawn_scoped(s, large)
-        };
-        let (mut started, mut refused) = (0, None);
-        (0..threads).for_each(|_| match spawn() {
-            Ok(_) => started += 1,
-            Err(error) => refused = Some(error),
-        });
-        refused.filter(|_| started == 0)
-    });
-    if let Some(error) = none {
-        let message = format!("no thread with a stack of {} MiB to compile on ({error})", stack >> 20);
-        return Err(Error::Backend { pipeline: "compilation".into(), message });
-    }
-    let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    results.into_iter().flatten().collect()
 }

@@ -151,7 +151,7 @@ pub struct CompileOptions {
 /// Most that the compilation of an energy may take.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CompileLimits {
-    /// LLVM instructions of a pipeline, before optimisation; a block without branches may have an eighth of them. LLVM's time grows with
+    /// LLVM instructions of a pipeline, before optimisation; a block without branches may have a twelfth of them. LLVM's time grows with
     /// the square of a block's length, so a long one is refused before LLVM takes hours for it.
     pub instructions: u64,
     /// Seconds for derivation and compilation, which are looked at between passes.

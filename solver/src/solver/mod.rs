@@ -307,8 +307,8 @@ impl CompileOptions {
     }
 }
 
-/// Share of a pipeline's instructions that one block without branches may have: what LLVM takes a few seconds for.
-const BLOCK_SHARE: u64 = 8;
+/// Share of a pipeline's instructions that one block without branches may have: what LLVM takes some ten seconds for.
+const BLOCK_SHARE: u64 = 12;
 
 /// The skeleton that the pipelines of an energy are made from, and its settings.
 fn skeleton(

@@ -116,6 +116,27 @@ impl Kernel {
     }
 }
 
+/// `f` as emitted, if limits admit that.
+fn admitted(
+    f: &LoweredFunction,
+    target: &Target,
+    machine: &Machine,
+    limits: &Limits,
+) -> Result<stmt::Module, Error> {
+    let module =
+        emit(f, target, machine).map_err(|message| Error::Backend { pipeline: f.name.clone(), message })?;
+    let (instructions, block) = module.ir.instructions();
+    limits.admit(&f.name, instructions, block)?;
+    Ok(module)
+}
+
+/// Fails where `f` has more instructions than limits admit.
+pub fn admit(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<(), Error> {
+    let machine = Machine::new(target, limits.effort);
+    let machine = machine.map_err(|message| Error::Backend { pipeline: f.name.clone(), message })?;
+    admitted(f, target, &machine, limits).map(drop)
+}
+
 /// `f` as an object file whose entry point is called `symbol`, and its assertions as in [`Kernel`]. Writes `kernel.ll`, `kernel.opt.ll` and
 /// `kernel.s` to `$SUMSQ_DUMP/<name>/` if that variable is set.
 pub fn object(
@@ -126,9 +147,7 @@ pub fn object(
 ) -> Result<(Vec<u8>, Vec<String>), Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target, limits.effort).map_err(fail)?;
-    let module = emit(f, target, &machine).map_err(fail)?;
-    let (instructions, block) = module.ir.instructions();
-    limits.admit(&f.name, instructions, block)?;
+    let module = admitted(f, target, &machine, limits)?;
     let dump = dump_dir(&f.name);
     if let Some(dir) = &dump {
         write(dir, "kernel.ll", &module.ir.text()).map_err(fail)?;
@@ -209,9 +228,7 @@ pub fn listing_within(f: &LoweredFunction, target: &Target, limits: &Limits) -> 
 fn listing_here(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<Listing, Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target, Effort::Full).map_err(fail)?;
-    let module = emit(f, target, &machine).map_err(fail)?;
-    let (instructions, block) = module.ir.instructions();
-    limits.admit(&f.name, instructions, block)?;
+    let module = admitted(f, target, &machine, limits)?;
     let llvm = module.ir.text();
     machine.optimize(&module.ir).map_err(fail)?;
     limits.in_time(&f.name)?;
