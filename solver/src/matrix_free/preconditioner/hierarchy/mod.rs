@@ -55,7 +55,9 @@ pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
     ];
     fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, diagonal, part.len())));
     fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, all, part.len())));
-    fields.extend(of.finest.parts().map(|part| matrix(0, fine, all, part.len())));
+    if !of.rolls {
+        fields.extend(of.finest.parts().map(|part| matrix(0, fine, all, part.len())));
+    }
     fields
 }
 
