@@ -155,8 +155,10 @@ impl Scheduler {
 
     fn rows_in(&mut self, nest: &Nest, reader: &Name) {
         let line = self.loops.get(reader).and_then(|loops| loops.line.clone());
+        let (_, strip) = self.rows_of(reader);
         let stage = self.schedule.func(&nest.func).compute_at(line.expect("the reader is of pairs"));
-        stage.vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
+        // A row takes hardly longer than to allocate it.
+        stage.hoist_storage(strip).vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
     }
 
     fn pairs_in(&mut self, nest: &Nest, reader: &Name, n: i32) {
