@@ -28,11 +28,22 @@ fn list(n: usize) -> Small {
     bind(text, &[x, ends("G.v0", 0), ends("G.v1", 7)])
 }
 
+/// A grid whose elements are read so far apart that level 0 is stored on processors, too.
+fn far(w: usize, h: usize) -> Small {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        Energy(X(0,0) - X(17,0), X(0,0) - X(1,0) - 0.3, X(0,0) - X(0,1), 0.1 * X(0,0))
+    "#;
+    bind(text, &[doubles("X", &[h, w], Random::new(17).numbers(w * h))])
+}
+
 fn problems() -> Vec<(String, Small)> {
     let mut all: Vec<(String, Small)> = vec![
         ("grid".into(), small::grid()),
         ("volume".into(), small::volume_under_losses()),
         ("list".into(), list(1501)),
+        ("far".into(), far(70, 23)),
     ];
     for (w, h, excluded) in
         [(1, 701, 0.0), (701, 1, 0.1), (33, 64, 0.3), (64, 33, 0.02), (5, 400, 0.5), (128, 101, 0.1)]

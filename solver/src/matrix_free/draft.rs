@@ -1,7 +1,7 @@
 //! A pipeline in the making: Funcs and their schedule, and the vectors and parameters behind the names that they mention.
 
 use crate::matrix_free::params::Param;
-use crate::matrix_free::schedule::{Kind, Nest, Ring, Strip, Tiles};
+use crate::matrix_free::schedule::{Kind, Nest, Pairs, Ring, Strip, Tiles};
 use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::{Role, VectorId, What};
 use std::collections::BTreeMap;
@@ -155,15 +155,19 @@ impl Draft<'_> {
         f
     }
 
-    /// Computes a Func whose last variable is the number of a pair in a nest of its own: pair after pair for each row, or all of this number,
-    /// written out, for each vector.
-    pub fn map_pairs(&mut self, f: &Func, strip: Strip, written_out: Option<i32>) {
-        self.nest(f, Kind::Pairs(strip, written_out));
+    /// Computes a Func whose last variable is the number of a pair in a nest of its own.
+    pub fn map_pairs(&mut self, f: &Func, strip: Strip, pairs: Pairs) {
+        self.nest(f, Kind::Pairs(strip, pairs));
     }
 
     /// Computes such a Func inside of the nest of another, `reader`: what it reads of it for a row and a pair.
     pub fn rows_in(&mut self, reader: &Func, f: &Func) {
         self.nest(f, Kind::RowsIn(reader.name.clone()));
+    }
+
+    /// Computes so many pairs of such a Func inside of the nest of another, `reader`, which goes by rows: in a ring of them.
+    pub fn pairs_in(&mut self, reader: &Func, f: &Func, pairs: i32) {
+        self.nest(f, Kind::PairsIn(reader.name.clone(), pairs));
     }
 
     /// As [`Draft::map`], over the vector that it reads.

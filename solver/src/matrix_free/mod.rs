@@ -86,11 +86,16 @@ impl Skeleton {
         let Derived { energy, routines, choices, .. } = derived;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
         let spaces = spaces.filter(|&s| component_count(&energy, s) > 0);
-        let mut spaces: Vec<Space> =
-            spaces.map(|id| bare_space(&energy, &routines, id, preconditioners)).collect();
         let roots = roots(&routines);
         let reaches = reaches(&energy, &routines, &roots, 1);
         let halos = halos(&energy, &routines, &roots, target.lanes as u32);
+        let mut spaces: Vec<Space> =
+            spaces.map(|id| bare_space(&energy, &routines, id, preconditioners)).collect();
+        // On a GPU threads find level 0 in memory.
+        for s in spaces.iter_mut().filter(|s| s.dims > 1 && target.gpu.is_none()) {
+            let [halo, reach] = [&halos, &reaches].map(|of| of[s.id.index()][0]);
+            s.hierarchy = s.hierarchy.take().map(|of| of.rolling(halo.saturating_sub(reach)));
+        }
         let extents = wanted.sizes.map(|sizes| extents(&energy, sizes));
         let mut beside = gather::beside(&energy, &routines);
         let shares = sums::shares(&energy, &routines);

@@ -444,7 +444,7 @@ impl Problem {
     }
 
     /// The entries of A on a level of a space's hierarchy, as of the last linear system: row and column as element times components plus
-    /// component, and the number. `None` if there is no such level.
+    /// component, and the number. `None` if there is no such level, or if it is never stored, as level 0 where its rows are made with level 1.
     #[doc(hidden)]
     pub fn level(&self, space: SpaceId, level: u8) -> Option<Vec<(usize, usize, f64)>> {
         self.plan.level(space, level)

@@ -253,7 +253,10 @@ fn store(d: &mut Draft, m: M, space: &Space, sums: &Func, [dr, damp, minv]: [&Fu
     let mut store = |f: &Func, what: What, read: bool| {
         match read {
             true => d.store_in(sums, f),
-            false => d.map(f, Strip::Of(Domain::Space(space.id))),
+            false => {
+                d.map(f, Strip::Of(Domain::Space(space.id)));
+                d.skip_unless(f, d.k.live_at(space.id, &coordinates(&vars(space.dims))));
+            }
         }
         d.output(f, what.of(space.id));
     };

@@ -22,7 +22,11 @@ impl Plan {
     /// The hierarchy of a space down to its coarsest level.
     fn grids(&self, space: SpaceId, coarsest: u8) -> Option<Grids> {
         let of = self.k.space_of_unknowns(space).hierarchy.as_ref()?;
-        let extents = |level| Some(self.matrix(space, level, 0)?.spec().extents.split_last()?.1.to_vec());
+        let finest = self.table.buffer(self.vectors.get(&What::X.of(space))?.buffer).spec().extents.clone();
+        let extents = |level| match level {
+            0 => Some(finest.clone()),
+            _ => Some(self.matrix(space, level, 0)?.spec().extents.split_last()?.1.to_vec()),
+        };
         let bytes = |level| {
             let own = |id: &VectorId| {
                 let field = matches!(id.what, What::M { field, .. } if field > 0);
@@ -47,7 +51,7 @@ impl Plan {
         })
     }
 
-    /// A part of A on a level, of the first preconditioner that has it.
+    /// A part of A on a level where it is stored, of the first preconditioner that has it.
     fn matrix(&self, space: SpaceId, level: u8, part: usize) -> Option<&Buffer> {
         let field = self.k.space_of_unknowns(space).hierarchy.as_ref()?.field(Of::Matrix(part), level);
         let of = |(id, _): &(&VectorId, _)| {

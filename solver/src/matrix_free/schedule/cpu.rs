@@ -4,7 +4,7 @@
 //! a row ends.
 
 use crate::matrix_free::params::{Size, strip};
-use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
+use crate::matrix_free::schedule::nest::{Kind, Nest, Pairs, Strip};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::schedule::StageHandle;
 use sumsq_codegen::{BinaryOp, Expr, ExprKind, Func, LoopLevel, Memory, Name, Schedule, Tail, Target};
@@ -58,8 +58,10 @@ struct Loops {
     vector: LoopLevel,
     /// Lanes of the vector.
     lanes: i32,
-    /// Of a reduction: the loop over rows of a strip (equal to that over strips in one dim), and the parallel loop over strips.
+    /// Of a reduction, and of pairs: the loop over rows of a strip (equal to that over strips in one dim), and the parallel loop over strips.
     rows: Option<(LoopLevel, LoopLevel)>,
+    /// Of pairs: the innermost loop outside of those over vectors.
+    line: Option<LoopLevel>,
 }
 
 impl Scheduler {
@@ -74,8 +76,9 @@ impl Scheduler {
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
             Kind::Map(strip) => self.map(nest, *strip),
-            Kind::Pairs(strip, written_out) => self.pairs(nest, *strip, *written_out),
+            Kind::Pairs(strip, pairs) => self.pairs(nest, *strip, *pairs),
             Kind::RowsIn(reader) => self.rows_in(nest, reader),
+            Kind::PairsIn(reader, n) => self.pairs_in(nest, reader, *n),
             Kind::Rows => self.rows(nest),
             // No choice has it here.
             Kind::Scatter(_) => drop(self.schedule.func(&nest.func).compute_root()),
@@ -114,21 +117,24 @@ impl Scheduler {
             loops(self.schedule.update(&nest.func, u));
         }
         let vector = LoopLevel::pure(&nest.func, "vec");
-        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.lanes, rows: None });
+        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.lanes, rows: None, line: None });
     }
 
-    fn pairs(&mut self, nest: &Nest, strip: Strip, written_out: Option<i32>) {
+    fn pairs(&mut self, nest: &Nest, strip: Strip, pairs: Pairs) {
         let Some((pair, vars)) = nest.vars.split_last() else { return };
         let last = &vars[vars.len() - 1];
         let first = if vars.len() == 1 { "row" } else { &vars[0] };
         let middle: Vec<&str> =
             vars.iter().skip(1).take(vars.len().saturating_sub(2)).map(|v| &**v).collect();
         let rows: &[&str] = if vars.len() == 1 { &[] } else { &["row"] };
-        // Rows of one pair lie behind each other in memory.
-        let order = match written_out {
-            None => [&["lane", "vec"], &middle[..], rows, &[pair, "strip"]].concat(),
-            Some(_) => [&["lane", pair, "vec"], &middle[..], rows, &["strip"]].concat(),
+        let order = match pairs {
+            Pairs::First => [&["lane", "vec"], &middle[..], rows, &[pair, "strip"]].concat(),
+            Pairs::ByRows => [&["lane", "vec"], &middle[..], &[pair], rows, &["strip"]].concat(),
+            Pairs::WrittenOut(_) => [&["lane", pair, "vec"], &middle[..], rows, &["strip"]].concat(),
         };
+        let line = order.iter().skip_while(|v| **v != "vec").nth(1);
+        let level = |var: &str| LoopLevel::pure(&nest.func, var);
+        let (line, rows) = (line.map(|v| level(v)), rows.first().map(|row| (level(row), level("strip"))));
         let stage = self.schedule.func(&nest.func).compute_root().relaxed();
         let stage = stage
             .split(last, "strip", "row", height(strip), Tail::Predicate)
@@ -136,22 +142,38 @@ impl Scheduler {
             .reorder(&order)
             .parallel("strip")
             .vectorize_loop("lane");
-        let stage = match written_out {
-            None => stage,
-            Some(n) => stage.bound(pair, 0, n).unroll(pair),
+        let stage = match pairs {
+            Pairs::WrittenOut(n) => stage.bound(pair, 0, n).unroll(pair),
+            _ => stage,
         };
         if let Some(live) = &nest.live {
             stage.skip_unless("vec", live.clone());
         }
-        let vector = LoopLevel::pure(&nest.func, "vec");
-        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.lanes, rows: None });
+        let vector = level("vec");
+        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.lanes, rows, line });
     }
 
     fn rows_in(&mut self, nest: &Nest, reader: &Name) {
-        // The innermost loop over rows.
-        let row = if nest.vars.len() == 3 { "row" } else { &*nest.vars[1] };
-        let stage = self.schedule.func(&nest.func).compute_at(LoopLevel::pure(reader, row));
-        stage.vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
+        let line = self.loops.get(reader).and_then(|loops| loops.line.clone());
+        let (_, strip) = self.rows_of(reader);
+        let stage = self.schedule.func(&nest.func).compute_at(line.expect("the reader is of pairs"));
+        // A row takes hardly longer than to allocate it.
+        stage.hoist_storage(strip).vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
+    }
+
+    fn pairs_in(&mut self, nest: &Nest, reader: &Name, n: i32) {
+        let (row, strip) = self.rows_of(reader);
+        let Some((pair, [x, others @ ..])) = nest.vars.split_last() else { return };
+        let order: Vec<&str> = ["lane", pair, "vec"].into_iter().chain(others.iter().map(|v| &**v)).collect();
+        let stage = self.schedule.func(&nest.func).relaxed().store_at(strip).compute_at(row);
+        let stage = stage.split(x, "vec", "lane", self.lanes, Tail::Predicate).reorder(&order);
+        let stage = stage.vectorize_loop("lane").bound(pair, 0, n).unroll(pair);
+        if let Some(live) = &nest.live {
+            stage.skip_unless("vec", live.clone());
+        }
+        let vector = LoopLevel::pure(&nest.func, "vec");
+        let loops = Loops { vector, lanes: self.lanes, rows: None, line: None };
+        self.loops.insert(nest.func.clone(), loops);
     }
 
     fn rows(&mut self, nest: &Nest) {
@@ -160,7 +182,7 @@ impl Scheduler {
         s.func(name).parallel("strip").vectorize("lane", self.lanes, Tail::Predicate);
         s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
         let vector = LoopLevel::pure(name, "laneo");
-        self.loops.insert(name.clone(), Loops { vector, lanes: self.lanes, rows: None });
+        self.loops.insert(name.clone(), Loops { vector, lanes: self.lanes, rows: None, line: None });
     }
 
     fn reduction(&mut self, nest: &Nest, over: &[Name], strip: Strip) {
@@ -191,7 +213,10 @@ impl Scheduler {
         }
         let row = if vars.len() == 1 { strip.clone() } else { LoopLevel::update(&lanes, 0, "row") };
         let vector = LoopLevel::update(&lanes, 0, "vec");
-        self.loops.insert(nest.func.clone(), Loops { vector, lanes: self.summed, rows: Some((row, strip)) });
+        self.loops.insert(
+            nest.func.clone(),
+            Loops { vector, lanes: self.summed, rows: Some((row, strip)), line: None },
+        );
     }
 
     /// The loop over vectors of a nest, and their lanes.
@@ -230,9 +255,14 @@ impl Scheduler {
         entries.iter().fold(stage, |stage, entry| stage.unroll(entry));
     }
 
-    fn ring(&mut self, nest: &Nest, reader: &Name, reach: Option<u32>, stored: bool) {
+    /// The loops over rows and strips of a nest.
+    fn rows_of(&self, reader: &Name) -> (LoopLevel, LoopLevel) {
         let rows = self.loops.get(reader).and_then(|loops| loops.rows.clone());
-        let (row, strip) = rows.expect("the reader is a reduction");
+        rows.expect("the reader has rows")
+    }
+
+    fn ring(&mut self, nest: &Nest, reader: &Name, reach: Option<u32>, stored: bool) {
+        let (row, strip) = self.rows_of(reader);
         let x = &nest.vars[0];
         let mut stage = self.schedule.func(&nest.func).relaxed().store_at(strip).compute_at(row);
         if let Some(reach) = reach {

@@ -69,6 +69,8 @@ impl Scheduler {
                 let stage = self.schedule.func(&nest.func).store_in(Memory::Stack);
                 nest.vars[*dims..].iter().fold(stage, |stage, entry| stage.unroll(entry));
             }
+            // No hierarchy has it here.
+            Kind::PairsIn(..) => self.map(nest),
             Kind::Inline => {
                 self.schedule.func(&nest.func).inline();
             }

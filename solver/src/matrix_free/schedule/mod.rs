@@ -7,7 +7,7 @@ pub mod gpu;
 mod nest;
 pub mod reduce;
 
-pub use nest::{Kind, Nest, Ring, Strip, Tiles};
+pub use nest::{Kind, Nest, Pairs, Ring, Strip, Tiles};
 
 use sumsq_codegen::{Name, Schedule, Target};
 

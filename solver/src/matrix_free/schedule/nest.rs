@@ -37,11 +37,12 @@ pub struct Tiles {
 pub enum Kind {
     /// A nest of its own over the points of an output, cut into strips along the last dim.
     Map(Strip),
-    /// As `Map`, of a Func whose last variable is the number of a pair: pair after pair for each row, or all of this number, written out, for each
-    /// vector.
-    Pairs(Strip, Option<i32>),
+    /// As `Map`, of a Func whose last variable is the number of a pair.
+    Pairs(Strip, Pairs),
     /// Inside of such a nest, for each row and pair.
     RowsIn(Name),
+    /// Inside of such a nest by rows, whose reader this is: so many pairs, written out for each vector, in a ring of rows along the last dim.
+    PairsIn(Name, i32),
     /// A nest of its own over the rows of a vertex, (lane, block).
     Rows,
     /// Nests of its own: the points, then for every update what this variable of it counts, whose sums may come in any order. On a GPU alone.
@@ -59,6 +60,17 @@ pub enum Kind {
     RingIn(Name, Ring),
     /// Substituted into what reads it.
     Inline,
+}
+
+/// The order of pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pairs {
+    /// Each in all rows of a strip, one after the other: rows of one pair lie behind each other in memory.
+    First,
+    /// Each in a row along the last dim, one after the other.
+    ByRows,
+    /// All of this number, written out, for each vector.
+    WrittenOut(i32),
 }
 
 /// The share of a domain that one thread takes at a time.

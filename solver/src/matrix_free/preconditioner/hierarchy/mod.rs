@@ -9,12 +9,14 @@
 //! |---|---|
 //! | [`shape`] | the hierarchy of a space, and the numbers of its fields |
 //! | [`pattern`] | the entries of A that a level stores, which do not depend on its sizes |
-//! | [`galerkin`] | pipelines of J^T J and of D per linearisation: level 0, the next coarser one |
+//! | [`galerkin`] | pipelines of J^T J and of D per linearisation: level 0, the next coarser one, or both at once |
 //! | [`smoother`] | pipelines per damping: A of both, and the smoothers |
 //! | [`cycle`] | pipelines of a cycle: what a PCG iteration makes of r |
 //! | [`coarsest`] | the inverse on the coarsest level |
 //!
 //! J^T J and D are apart on every level: D is linear in 1/R, so that another radius changes no more than the sum.
+//!
+//! Nothing but level 1 is made of level 0. So on a CPU its rows are made as that needs them ([`Hierarchy::rolls`]) and never reach memory.
 //!
 //! The pipelines of level 1 serve all coarser ones: the plan binds them to the vectors and sizes of each ([`Span`]).
 
@@ -55,7 +57,9 @@ pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
     ];
     fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, diagonal, part.len())));
     fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, all, part.len())));
-    fields.extend(of.finest.parts().map(|part| matrix(0, fine, all, part.len())));
+    if !of.rolls {
+        fields.extend(of.finest.parts().map(|part| matrix(0, fine, all, part.len())));
+    }
     fields
 }
 

@@ -20,6 +20,8 @@ pub struct Hierarchy {
     pub additive: u8,
     /// Elements that a row of J reads at most, a bound of the eigenvalues of M^-1 A on level 0.
     pub elements: usize,
+    /// True if rows of level 0 are made as level 1 needs them, and never stored.
+    pub rolls: bool,
 }
 
 /// The fields of a kind with hierarchies, beside field 0.
@@ -37,8 +39,8 @@ pub enum Of {
     Inverse,
     /// A part of the diagonal pairs of A on a coarser level.
     Diagonal(usize),
-    /// A part of J^T J on a level, where scalars take part, pair by pair; behind the pairs what D adds to the diagonal ones, as it was when
-    /// these were linearised. See [`Pattern::parts`].
+    /// A part of J^T J on a level that is stored, where scalars take part, pair by pair; behind the pairs what D adds to the diagonal ones, as
+    /// it was when these were linearised. See [`Pattern::parts`].
     Matrix(usize),
 }
 
@@ -58,7 +60,15 @@ impl Hierarchy {
         let coarse = finest.coarse();
         let within = (0..components).any(|i| (0..i).any(|j| coupled(i, j)));
         let additive = additive_levels(dims, components, within) as u8;
-        Some(Hierarchy { pairs, finest, coarse, additive, elements: couplings.elements })
+        Some(Hierarchy { pairs, finest, coarse, additive, elements: couplings.elements, rolls: false })
+    }
+
+    /// The same, of whose level 0 rows may be made with so many elements around the domain along dim 0, which must be 0.
+    #[must_use]
+    pub fn rolling(self, beside: u32) -> Hierarchy {
+        let parts = [&self.finest, &self.coarse].map(|pattern| pattern.parts().count());
+        let rolls = parts == [1, 1] && beside > u32::from(self.finest.reach());
+        Hierarchy { rolls, ..self }
     }
 
     /// The number of a field, field 0 apart.

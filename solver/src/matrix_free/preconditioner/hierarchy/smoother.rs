@@ -6,8 +6,8 @@ use crate::matrix_free::preconditioner::hierarchy::Grid;
 use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, level_span, scheduled};
 use crate::matrix_free::preconditioner::hierarchy::pattern::{Stored, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
-use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::schedule::{Pairs, Strip};
 use crate::matrix_free::skeleton::{Scheduled, Span};
 use crate::matrix_free::vectors::Role;
 use sumsq_codegen::{Expr, Func, ScalarType};
@@ -25,7 +25,7 @@ pub fn damped(grid: Grid) -> Vec<Scheduled> {
         let value = |i| d.element(matrix, &at, i) + d.element(matrix, &behind, i) * &scale;
         let f = d.func(id, &vars, (0..ways.len()).map(value).collect());
         d.output(&f, id);
-        d.map_pairs(&f, Strip::Level(grid.space.id, grid.level), None);
+        d.map_pairs(&f, Strip::Level(grid.space.id, grid.level), Pairs::First);
     }
     scheduled(d, Span::Behind(grid.space.id))
 }

@@ -69,7 +69,8 @@ impl Preconditioner for Multigrid {
             // What serves the coarser levels is built for the first of them.
             let coarse = finest.next();
             match (when, stage) {
-                (When::Linearised, 0) => galerkin::finest(m, finest),
+                (When::Linearised, 0) if !finest.of.rolls => galerkin::finest(m, finest),
+                (When::Linearised, 1) if finest.of.rolls => galerkin::coarsen_rolling(m, finest),
                 (When::Linearised, 1) => galerkin::coarsen(finest),
                 (When::Linearised, 2) => galerkin::coarsen(coarse),
                 (When::Damped, 0) => smoother::damped(coarse),
