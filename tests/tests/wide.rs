@@ -58,13 +58,29 @@ fn limits() {
     let late = shown(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
     assert!(late.contains("compilation takes longer than 0 s"), "{late}");
     let few = error(CompileLimits { instructions: 400, ..CompileLimits::default() });
-    assert!(few.contains("instructions without a branch, at most 50 may be compiled"), "{few}");
+    assert!(few.contains("instructions without a branch, at most 33 may be compiled"), "{few}");
     assert!(few.contains("--max-instructions"), "{few}");
     let soon = error(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
     assert!(
         soon.contains("compilation takes longer than 0 s") && soon.contains("--max-compile-seconds"),
         "{soon}"
     );
+}
+
+/// A pipeline that is too long is refused before LLVM is given another that it would take long for.
+#[test]
+fn sums_of_long_products_are_refused() {
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\nlocal A = Array('A', opt_float, {N}, 1)
+        local e = 0
+        for s = 1, 60 do
+            local p = 1
+            for k = 1, 40 do p = p * (X(k) + A(s + k)) end
+            e = e + p
+        end
+        Energy(e)";
+    let energy = Energy::from_text("products.t", text).unwrap();
+    let error = Solver::compile(energy, &CompileOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("instructions without a branch, at most 33333 may be compiled"), "{error}");
 }
 
 /// A residual of 81 reads stores r and J p; smaller ones compute them where they are read.
