@@ -39,7 +39,8 @@ pub enum Tail {
     GuardWithIf,
     /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. Always legal.
     Predicate,
-    /// The extent is rounded up; the stage's region grows. Pure definitions of intermediates only.
+    /// The extent is rounded up; the stage's region grows, but that of an output is its buffer, whose extent must be a multiple: each run
+    /// tests that. Pure definitions only.
     RoundUp,
     /// The last block starts earlier, so that it ends with the region, and computes some points a second time. An extent
     /// below the factor is guarded: the region never grows. Pure definitions only, which do not overwrite their
