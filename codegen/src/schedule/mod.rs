@@ -237,6 +237,17 @@ pub enum Directive {
 }
 
 /// Directives per stage, in order.
+///
+/// ```
+/// use sumsq_codegen::{Schedule, Tail};
+///
+/// let mut s = Schedule::new();
+/// s.func("blur").split("y", "strip", "row", 8, Tail::GuardWithIf).parallel("strip");
+/// let text = "blur: split(y, strip, row, 8, guard) parallel(strip)";
+/// assert_eq!(Schedule::parse(text)?, s);
+/// assert_eq!(s.to_string().trim_end(), text);
+/// # Ok::<(), sumsq_codegen::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Schedule {
     /// In order of first mention.
