@@ -243,6 +243,31 @@ fn borders_leave_the_interior() {
 }
 
 /// Lanes that lie apart by a number that only a run knows are stored one by one, at addresses that are added up: none is taken from a vector.
+/// An output that lies anywhere has stores around the caches where a row allows them, decided in front of each.
+#[test]
+fn outputs_that_lie_anywhere_are_stored_around_the_caches() {
+    let mut p = Pipeline::new("copy");
+    let [x, y] = Var::all(["x", "y"]);
+    let input = p.input(Input::strided("in", &[U16], 2));
+    let out = p.define("out", [x, y], input.of((x, y)) + 1);
+    p.output_strided(&out, Constraint::defaults(2));
+    for (condition, stores) in [("1", 1), ("out.extent.0 > 100", 1), ("0", 0)] {
+        let text =
+            format!("out: split(x, xo, xi, 32, shift_inwards) vectorize(xi) non_temporal({condition})");
+        let s = Schedule::parse(&text).expect("text");
+        for target in [avx2(), avx512()] {
+            let code = sumsq_codegen::backend::llvm::listing(
+                &sumsq_codegen::lower::lower(&p, &s, &Default::default()).expect("legal"),
+                &target,
+            );
+            let asm = code.expect("code").asm;
+            let found = asm.lines().filter(|l| l.contains("movnt")).count();
+            assert!(found >= stores && (stores > 0 || found == 0), "{condition}: {asm}");
+            assert_eq!(asm.contains("sfence"), stores > 0, "{condition}: {asm}");
+        }
+    }
+}
+
 #[test]
 fn stores_that_lie_apart_have_scalar_addresses() {
     let [x] = Var::all(["x"]);

@@ -381,8 +381,8 @@ fn illegal_directives_are_errors() {
         ("at least 1", |s| {
             s.func("out").split("x", "xo", "xi", 0, Tail::Predicate);
         }),
-        ("RoundUp writes beyond", |s| {
-            s.func("out").vectorize("x", 4, Tail::RoundUp);
+        ("the extent, 6, is no multiple of 4", |s| {
+            s.func("out").vectorize("x", 4, Tail::RoundUp).bound_extent("x", Expr::from(6));
         }),
         ("no small constant bound", |s| {
             s.func("out").vectorize_loop("x");

@@ -86,6 +86,7 @@ impl Machine {
             part(Part::Stride(d), b.strides[d]);
             part(Part::Step(d), b.strides[d]);
         }
+        self.set(Param::Of(name.clone(), Part::Phase), Value::Int(0));
         self.buffers.insert(name.clone(), b);
     }
 

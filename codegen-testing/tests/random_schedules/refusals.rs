@@ -2,7 +2,7 @@
 //!
 //! A `bound` is too small, or a consumer ranges over something else than its sink's domain: the message names coordinates that say so, and
 //! the same schedule without that directive computes those coordinates. Or others read a sink beyond its domain, where they would compute it
-//! for themselves if it were none.
+//! for themselves if it were none. Or an output is rounded up whose extent is no multiple.
 
 use std::ops::RangeInclusive;
 use sumsq_codegen::{Directive, Error, Name, Schedule, StageId};
@@ -16,6 +16,8 @@ const BEYOND: [&str; 2] = [
     " is read beyond dimension ",
     ": from, to, first readable, last readable, missing before, missing behind ",
 ];
+
+const ROUNDED: [&str; 3] = [": extent of dimension ", " must be a multiple of ", ", as round_up of "];
 
 /// Claim of a refusal.
 struct Claim {
@@ -31,7 +33,7 @@ struct Claim {
 /// Is it a schedule's fault that only a run can tell?
 pub fn at_run_time(e: &Error) -> bool {
     let text = e.to_string();
-    [BOUND, SINK[0], BEYOND[0]].iter().any(|t| text.contains(t))
+    [BOUND, SINK[0], BEYOND[0], ROUNDED[1]].iter().any(|t| text.contains(t))
 }
 
 /// Says what is wrong with a refusal, as far as that can be told; true if what it says was seen.
@@ -40,6 +42,9 @@ pub fn check(case: &Case, e: &Error) -> Result<bool, String> {
     let line = text.lines().next().unwrap_or_default();
     if beyond(case, line)? {
         return Ok(false);
+    }
+    if rounded(case, line)? {
+        return Ok(true);
     }
     let Some(claim) = bound(case, line)?.or(sink(case, line)?) else {
         return Err(format!("no directive is refused: {line}"));
@@ -55,6 +60,24 @@ pub fn check(case: &Case, e: &Error) -> Result<bool, String> {
         true => Ok(true),
         false => Err(format!("{:?} is needed, without {} {computed:?}: {line}", claim.needed, claim.without)),
     }
+}
+
+/// An output that is rounded up, whose extent is no multiple of what the message says.
+fn rounded(case: &Case, line: &str) -> Result<bool, String> {
+    let wrong = || format!("that is no reason: {line}");
+    let Some((before, rest)) = line.split_once(ROUNDED[1]) else { return Ok(false) };
+    let (func, dim) = before.split_once(ROUNDED[0]).ok_or_else(wrong)?;
+    let (unit, rest) = rest.split_once(ROUNDED[2]).ok_or_else(wrong)?;
+    let func = func.rsplit(": ").next().unwrap_or_default();
+    let output = case.pipeline.outputs.iter().position(|o| *o.func == *func).ok_or_else(wrong)?;
+    let dim: usize = dim.parse().map_err(|_| wrong())?;
+    let extent = case.domains[output][dim].1 as i64;
+    let said: Option<i64> = rest.rsplit([' ']).next().and_then(|n| n.parse().ok());
+    // One that is no constant is a parameter, or made of some.
+    let given = |n: &str| case.bindings.params.get(n).and_then(|v| v.as_int());
+    let unit = unit.parse().ok().or_else(|| given(unit));
+    let is_whole = unit.is_some_and(|unit| extent % unit == 0);
+    if said != Some(extent) || is_whole { Err(wrong()) } else { Ok(true) }
 }
 
 /// A region larger than the one that the schedule says.

@@ -2,8 +2,8 @@
 
 use crate::support::plane;
 use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Func, Pipeline, RDom, ScalarType, Schedule, Tail, Target};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, View};
+use sumsq_codegen::{Constraint, Func, Layout, Pipeline, RDom, ScalarType, Schedule, Tail, Target};
 
 const F64: ScalarType = ScalarType::F64;
 const EXTENTS: [i32; 2] = [53, 3];
@@ -29,14 +29,27 @@ fn schedule(lanes: i32, tail: Tail) -> Schedule {
     s
 }
 
-#[test]
-fn any_number_of_lanes_gives_the_same_values() {
-    let buffer = |ty, extents: &[i32]| Buffer::new(BufferSpec::new(ty, extents)).expect("memory");
-    let (input, pool) = (buffer(ScalarType::I32, &[EXTENTS[0] + 2, EXTENTS[1]]), Pool::new(1));
-    let value = |x: i32, y: i32| 7 * x + y * y - 3;
+fn value(x: i32, y: i32) -> i32 {
+    7 * x + y * y - 3
+}
+
+fn wanted(x: i32, y: i32) -> f64 {
+    let g = (0..3).map(|r| value(x + r, y)).sum::<i32>() + value(x, y);
+    f64::from(g + g * value(x, y))
+}
+
+fn input() -> Buffer {
+    let input = Buffer::new(BufferSpec::new(ScalarType::I32, &[EXTENTS[0] + 2, EXTENTS[1]])).expect("memory");
     for (x, y) in (0..EXTENTS[0] + 2).flat_map(|x| (0..EXTENTS[1]).map(move |y| (x, y))) {
         assert!(input.set(&[x, y], 0, i64::from(value(x, y))));
     }
+    input
+}
+
+#[test]
+fn any_number_of_lanes_gives_the_same_values() {
+    let buffer = |ty, extents: &[i32]| Buffer::new(BufferSpec::new(ty, extents)).expect("memory");
+    let (input, pool) = (input(), Pool::new(1));
     for lanes in [4, 8, 16, 32] {
         for tail in [Tail::Predicate, Tail::ShiftInwards] {
             let target = Target::host().with_lanes(lanes);
@@ -45,9 +58,40 @@ fn any_number_of_lanes_gives_the_same_values() {
             let out = buffer(F64, &EXTENTS);
             compiled.run(&pool, &[("in", &input), ("out", &out)], &[]).expect("runs");
             for (x, y) in (0..EXTENTS[0]).flat_map(|x| (0..EXTENTS[1]).map(move |y| (x, y))) {
-                let g = (0..3).map(|r| value(x + r, y)).sum::<i32>() + value(x, y);
-                let want = f64::from(g + g * value(x, y));
-                assert_eq!(out.get::<f64>(&[x, y], 0), Some(want), "{lanes} lanes, {tail:?}, at {x}, {y}");
+                assert_eq!(
+                    out.get::<f64>(&[x, y], 0),
+                    Some(wanted(x, y)),
+                    "{lanes} lanes, {tail:?}, at {x}, {y}"
+                );
+            }
+        }
+    }
+}
+
+/// Stores around the caches where nothing is known of addresses: at each place of the first element and for rows at any distance, no element but
+/// those of the output changes, and each has its value.
+#[test]
+fn stores_around_the_caches_may_begin_anywhere() {
+    let mut p = pipeline();
+    p.outputs[0].layout = Layout::Strided;
+    p.outputs[0].constraints = Constraint::defaults(2);
+    let pool = Pool::new(1);
+    let input = input();
+    for tail in [Tail::Predicate, Tail::ShiftInwards] {
+        let compiled = Compiled::new(&p, &schedule(8, tail), &Target::host()).expect("compiles");
+        for (first, pitch) in (0..9).flat_map(|first| [53, 56, 61, 64].map(|pitch| (first, pitch))) {
+            let mut memory = vec![-1.0f64; first + 3 * pitch + 8];
+            {
+                let steps = [1, pitch as i64];
+                let dims = [0, 1].map(|d| Dimension::new(0, EXTENTS[d], steps[d]));
+                let out = View::new(&mut memory[first..], &dims).expect("room");
+                compiled.run(&pool, &[("in", &input), ("out", &out)], &[]).expect("runs");
+            }
+            for (i, &found) in memory.iter().enumerate() {
+                let (x, y) = (i.wrapping_sub(first) % pitch, i.wrapping_sub(first) / pitch);
+                let inside = i >= first && x < EXTENTS[0] as usize && y < EXTENTS[1] as usize;
+                let expected = if inside { wanted(x as i32, y as i32) } else { -1.0 };
+                assert_eq!(found, expected, "element {i}, rows of {pitch} from {first}, {tail:?}");
             }
         }
     }

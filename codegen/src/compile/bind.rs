@@ -312,6 +312,8 @@ fn part_of(spec: &BufferSpec, strides: &[i64], part: Part) -> i64 {
         Part::Min(d) => spec.min[d].into(),
         Part::Extent(d) => spec.extents[d].into(),
         Part::Stride(d) | Part::Step(d) => strides[d],
+        // Nobody asks for it: see `Source::of`.
+        Part::Phase => 0,
     }
 }
 
@@ -328,6 +330,7 @@ impl Source {
                 let (i, _, declared) = signature.params.get_full(name)?;
                 (*declared == ty).then_some(Source::Param(i))
             }
+            Param::Of(_, Part::Phase) => None,
             Param::Of(of, part) => {
                 let slot = signature.first_slot(of)?;
                 (part.dimension() < signature.buffers[slot].dims).then_some(Source::Part(slot, *part, ty))

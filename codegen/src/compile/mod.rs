@@ -73,6 +73,21 @@ pub fn ptx_within(
 }
 
 /// A pipeline as machine code. Cheap to clone.
+///
+/// ```
+/// use sumsq_codegen::{Buffer, BufferSpec, Compiled, Pipeline, Pool, ScalarType, Schedule, Target, Var};
+///
+/// let x = Var::new("x");
+/// let mut p = Pipeline::new("table");
+/// let squares = p.define("squares", [x], x * x);
+/// p.output(&squares);
+///
+/// let compiled = Compiled::new(&p, &Schedule::new(), &Target::host())?;
+/// let out = Buffer::new(BufferSpec::new(ScalarType::I32, &[5]))?;
+/// compiled.run(&Pool::new(2), &[("squares", &out)], &[])?;
+/// assert_eq!(out.to_vec::<i32>(), [0, 1, 4, 9, 16]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Compiled(Arc<Inner>);
 

@@ -17,7 +17,7 @@ pub enum Param {
     Of(Name, Part),
 }
 
-/// A number that describes one dimension of a buffer.
+/// A number that describes one dimension of a buffer, or where it lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Part {
     /// Number of coordinates, i32.
@@ -29,6 +29,8 @@ pub enum Part {
     Stride(usize),
     /// Distance of neighbours in a strided buffer in elements, i64: any number.
     Step(usize),
+    /// Of an output, i64: 0 if the first elements of all its planes lie at multiples of 64 bytes. The code itself knows it, of its pointers.
+    Phase,
 }
 
 impl Part {
@@ -36,14 +38,16 @@ impl Part {
     pub const fn ty(self) -> Type {
         match self {
             Part::Extent(_) | Part::Min(_) => Type::I32,
-            Part::Stride(_) | Part::Step(_) => Type::I64,
+            Part::Stride(_) | Part::Step(_) | Part::Phase => Type::I64,
         }
     }
 
-    /// The dimension that it describes.
+    /// The dimension that it describes: the first if it is one of all.
     pub const fn dimension(self) -> usize {
-        let (Part::Extent(d) | Part::Min(d) | Part::Stride(d) | Part::Step(d)) = self;
-        d
+        match self {
+            Part::Extent(d) | Part::Min(d) | Part::Stride(d) | Part::Step(d) => d,
+            Part::Phase => 0,
+        }
     }
 
     /// Returns what it is called in messages.
@@ -52,6 +56,7 @@ impl Part {
             Part::Extent(_) => "extent",
             Part::Min(_) => "minimum",
             Part::Stride(_) | Part::Step(_) => "stride",
+            Part::Phase => "phase",
         }
     }
 
@@ -61,6 +66,7 @@ impl Part {
             Part::Min(_) => "min",
             Part::Stride(_) => "stride",
             Part::Step(_) => "step",
+            Part::Phase => "phase",
         }
     }
 }
@@ -75,8 +81,9 @@ impl Param {
         let (rest, d) = text.rsplit_once('.')?;
         let (of, word) = rest.rsplit_once('.')?;
         let d = d.parse().ok()?;
-        let mut parts = [Part::Extent(d), Part::Min(d), Part::Stride(d), Part::Step(d)].into_iter();
-        let part = parts.find(|part| part.word() == word)?;
+        let mut parts =
+            [Part::Extent(d), Part::Min(d), Part::Stride(d), Part::Step(d), Part::Phase].into_iter();
+        let part = parts.find(|part| part.word() == word && part.dimension() == d)?;
         Some(Param::Of(of.into(), part))
     }
 
@@ -120,7 +127,7 @@ mod tests {
 
     #[test]
     fn text_is_read_back() {
-        let parts = [Part::Extent(0), Part::Min(1), Part::Stride(12), Part::Step(2)];
+        let parts = [Part::Extent(0), Part::Min(1), Part::Stride(12), Part::Step(2), Part::Phase];
         let all = parts.map(|part| Param::Of("f.g".into(), part)).into_iter();
         for p in all.chain(["gain", "w0.1", "f.extent", "f.extent.x", ".", "f.width.0"].map(Param::from)) {
             assert_eq!(Param::parse(&p.to_string()), p);

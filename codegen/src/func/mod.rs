@@ -88,6 +88,17 @@ pub struct Update {
 }
 
 /// A function over an infinite grid; a tuple if it has several values.
+///
+/// ```
+/// use sumsq_codegen::{Expr, Func, RDom, Source, Var};
+///
+/// // total(x) = 0, and then total(x) += r x for r = 1, 2, 3.
+/// let (x, r) = (Var::new("x"), RDom::new([("r", 1, 3)]));
+/// let zero = Func::new("total", &[x], vec![Expr::from(0)]);
+/// let more = zero.of(x) + r.var(0) * x;
+/// let total = zero.update(vec![x.expr()], vec![more], r);
+/// assert_eq!(total.updates.len(), 1);
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Func {
     /// Unique in its pipeline.
@@ -188,6 +199,21 @@ impl Source for Input {
 }
 
 /// A closed set of definitions: what is computed, nothing about how.
+///
+/// ```
+/// use sumsq_codegen::{Input, Pipeline, ScalarType, Schedule, Source, Var};
+///
+/// let x = Var::new("x");
+/// let mut p = Pipeline::new("slopes");
+/// let input = p.input(Input::new("in", &[ScalarType::I32], 1));
+/// let slope = p.define("slope", [x], input.of(x + 1) - input.of(x));
+/// p.output(&slope);
+///
+/// // A schedule says how. The empty one: one value after the other.
+/// let nest = p.print_loop_nest(&Schedule::new())?;
+/// assert_eq!(nest, "produce slope:\n  for x:\n    slope(...) = ...\n");
+/// # Ok::<(), sumsq_codegen::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pipeline {
     /// Name of the compiled function.

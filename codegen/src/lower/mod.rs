@@ -34,6 +34,7 @@ pub(crate) mod segments;
 pub(crate) mod separable;
 pub mod simplify;
 pub(crate) mod skip_stages;
+pub(crate) mod streams;
 pub mod trim;
 mod unguarded;
 mod uniform;
@@ -46,7 +47,7 @@ mod words;
 use crate::analysis::algebra::Facts;
 use crate::environment::asked;
 use crate::error::Error;
-use crate::expr::{Flat, Name, Param, Part};
+use crate::expr::{Expr, Flat, Name, Param, Part};
 use crate::func::{Layout, Output, Pipeline};
 use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Required, Stmt};
@@ -57,8 +58,10 @@ use crate::plan::plan;
 use crate::plan::plans::{FuncPlan, Plan, Stage};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
+use crate::types::ScalarType;
 use flatten::{External, FlattenEnv, Intermediate};
 use rustc_hash::{FxHashMap, FxHashSet};
+use simplify::simplify_index;
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -116,7 +119,7 @@ fn lower_here(
     schedule: &Schedule,
     options: &LowerOptions,
 ) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
-    let Scheduled { plan, storage, required, aliases, facts, lowering: mut s } =
+    let Scheduled { plan, storage, required, aliases, streams, facts, lowering: mut s } =
         scheduled(p, schedule, options)?;
     // Copies have constants for loop variables, lanes have ramps: conditions that hold for all of them become constants.
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify_with(b, &facts)))?;
@@ -139,6 +142,10 @@ fn lower_here(
     s.pass("masks", Level::Vector, |b| Ok(masks::masks(b)))?;
     // The interior body without its conditions, and indices without bounds.
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify_with(b, &facts)))?;
+    if !streams.is_empty() {
+        // In the interior no vector is moved inwards.
+        s.pass("aligned", Level::Vector, |b| Ok(streams::aligned(b, &streams, &mut FxHashMap::default())))?;
+    }
     // Behind partitioning: in the interior stores have lost their masks, and none of what is merged is likely.
     s.pass("interleave", Level::Vector, |b| Ok(interleave::interleave(b, &aliases)))?;
     // In both bodies, whose conditions are found.
@@ -161,6 +168,7 @@ struct Scheduled<'a> {
     storage: Stored,
     required: Required,
     aliases: Vec<(Flat, Flat)>,
+    streams: FxHashMap<Name, Expr>,
     facts: Facts,
     lowering: Lowering<'a>,
 }
@@ -180,7 +188,8 @@ fn scheduled<'a>(
     kernels::check_kernels(&body)?;
     let aliases = aliases(&plan, &storage);
     let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
-    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
+    let streams = if kernels::has_kernel(&body) { FxHashMap::default() } else { streams(&plan) };
+    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage, &streams) };
     let unaligned = unaligned(&plan, &storage);
     let mut s = Lowering { body, log };
     // Nothing is known at root; but passes that come to the same loops share the answers given there.
@@ -195,6 +204,10 @@ fn scheduled<'a>(
     s.pass("separable", Level::Multi, |b| Ok(separable::separable(b)))?;
     // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
     s.pass("flatten", Level::Flat, |b| Ok(flatten::flatten(b, &env)))?;
+    if !streams.is_empty() {
+        // Before loops are copied.
+        s.pass("streams", Level::Flat, |b| Ok(streams::streams(b, &streams)))?;
+    }
     // Behind flattening, which reads strides; vectorising then knows them.
     s.pass("known_params", Level::Flat, |b| Ok(known_params::known_params(b)))?;
     // On scalars, once for all copies and lanes, and before anything looks for what sines and cosines share.
@@ -204,7 +217,7 @@ fn scheduled<'a>(
     s.pass("vectorize", Level::Vector, |b| {
         vectorize::vectorize_with(b, &unaligned).map_err(|e| in_pipeline(p, e))
     })?;
-    Ok(Scheduled { plan, storage, required, aliases, facts, lowering: s })
+    Ok(Scheduled { plan, storage, required, aliases, streams, facts, lowering: s })
 }
 
 /// An error of a pass that does not know the pipeline's name.
@@ -219,7 +232,7 @@ fn in_pipeline(p: &Pipeline, e: Error) -> Error {
 type Stored = FxHashMap<Name, nests::Storage>;
 
 /// Returns how everything lies in memory.
-fn flatten_env(plan: &Plan, storage: &Stored) -> FlattenEnv {
+fn flatten_env(plan: &Plan, storage: &Stored, streams: &FxHashMap<Name, Expr>) -> FlattenEnv {
     let mut env = FlattenEnv::default();
     for i in plan.pipeline.inputs.values() {
         let constraints = i.constraints.clone();
@@ -243,12 +256,35 @@ fn flatten_env(plan: &Plan, storage: &Stored) -> FlattenEnv {
         if let Some(o) = &f.output {
             let mut x = output(f, o, storage);
             x.constraints = o.constraints.clone();
-            x.non_temporal = f.non_temporal.clone();
+            x.non_temporal = match o.layout {
+                Layout::Strided => streams.contains_key(name).then(|| Expr::bool(true)),
+                _ => f.non_temporal.clone(),
+            };
             x.alias = f.in_place_of.clone();
             env.outputs.insert(name.clone(), x);
         }
     }
     env
+}
+
+/// Of strided outputs whose stores are to bypass the caches, the condition under which they do: it is asked for, and first elements and rows lie
+/// at multiples of 64 bytes. Their neighbours lie side by side.
+fn streams(plan: &Plan) -> FxHashMap<Name, Expr> {
+    let mut all = FxHashMap::default();
+    for f in plan.funcs.values() {
+        let (name, Some(o), Some(when)) = (&f.func.name, &f.output, &f.non_temporal) else { continue };
+        let shape = plan.pipeline.shape(name);
+        if o.layout != Layout::Strided || simplify_index(&shape.stride(0)).as_int() != Some(1) {
+            continue;
+        }
+        let bytes = f.func.types().iter().map(|t| t.bytes() as i64).min().unwrap_or(1);
+        let rows = (1..f.func.vars.len()).map(|d| shape.stride(d) * bytes);
+        let places = std::iter::once(Expr::part(name.clone(), Part::Phase)).chain(rows);
+        let asked = when.ne_(Expr::int(when.ty(), 0));
+        let aligned = |n: Expr| n.modulo(64).eq_(Expr::int(ScalarType::I64, 0));
+        all.insert(name.clone(), places.map(aligned).fold(asked, |all, one| all.and(one)));
+    }
+    all
 }
 
 /// Flat output buffers that start and go on anywhere.

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::expr::walk::variables;
 use crate::expr::{Expr, Name};
 use crate::nests::bound::bound;
+use crate::nests::checks::assertion;
 use crate::nests::joint_regions::keep_within;
 use crate::nests::ranges::{self, cover};
 use crate::nests::regions::Regions;
@@ -52,7 +53,7 @@ pub(super) fn region(
     let prefix = |d: usize| format!("{prefix}.{}", f.func.vars[d].name());
     for (d, i) in dims.iter_mut().enumerate() {
         bound(scope, regions, (func, d), level, i, &prefix(d))?;
-        round(scope, regions, (func, d), level, i, &prefix(d));
+        round(scope, regions, (func, d), level, i, &prefix(d))?;
     }
     follow_pure_variables(scope, regions, (func, level), &asked, &mut dims)?;
     for (d, i) in dims.iter_mut().enumerate().filter(|(d, _)| !is_rounded(f, *d)) {
@@ -183,7 +184,7 @@ fn round(
     level: &Level,
     i: &mut Interval,
     prefix: &str,
-) {
+) -> Result<(), Error> {
     let (f, facts) = (&scope.plan.funcs[func], &mut scope.facts);
     if let Some(m) = f.align[d] {
         let m = Expr::from(m as i32);
@@ -192,21 +193,61 @@ fn round(
         i.min = mul(&first, &m);
         i.max = offset(&add(&mul(&last, &m), &m), -1);
     }
-    let Some(unit) = round_up_unit(&f.stages[0], f.func.vars[d].name()) else { return };
+    let Some(unit) = round_up_unit(&f.stages[0], f.func.vars[d].name()) else { return Ok(()) };
     let said = f.bound[d].as_ref().and_then(|b| b.extent.as_int()).zip(unit.as_int());
     if said.is_some_and(|(extent, unit)| extent % unit == 0) && f.align[d].is_none() {
-        return;
+        return Ok(());
+    }
+    if f.output.is_some() && !f.sink && *level == Level::Root {
+        return whole_blocks(scope, regions, (func, d), &unit, i);
     }
     if *level != f.compute {
         // Blocks of an inner region start anywhere: the last one may stick out by all but one element.
         i.max = offset(&add(&i.max, &unit), -1);
-        return;
+        return Ok(());
     }
     if f.align[d].is_none() {
         i.min = regions.bind(facts, format!("{prefix}.min"), &i.min);
     }
     let blocks = regions.bind(facts, format!("{prefix}.blocks"), &blocks(&i.min, &i.max, &unit));
     i.max = offset(&add(&i.min, &mul(&blocks, &unit)), -1);
+    Ok(())
+}
+
+/// The region `i` of an output in dimension `d` is that of its buffer, which is whole blocks of `unit`: that is known from here on, since a
+/// run with another buffer is refused.
+fn whole_blocks(
+    scope: &mut Scope,
+    regions: &mut Regions,
+    (func, d): (&Name, usize),
+    unit: &Expr,
+    i: &mut Interval,
+) -> Result<(), Error> {
+    let f = &scope.plan.funcs[func];
+    let (var, domain, extent) = (f.func.vars[d].name(), scope.domain(func, d), i.extent());
+    let refused = |rule: String| Err(illegal(&f.stages[0].id, format!("round_up of {var}"), rule));
+    let facts = &mut scope.facts;
+    if !facts.proves_le(&domain.min, &i.min) || !facts.proves_le(&i.max, &domain.max) {
+        return refused("more may be computed of this output than its buffer holds; use Predicate".into());
+    }
+    if let Some((n, unit)) = extent.as_int().zip(unit.as_int()).filter(|(n, unit)| n % unit != 0) {
+        return refused(format!("the extent, {n}, is no multiple of {unit}; use Predicate"));
+    }
+    let whole = mul(&build::div(&extent, unit), unit);
+    let message = format!(
+        "{func}: extent of dimension {d} must be a multiple of {unit}, as round_up of {var} says, it is"
+    );
+    regions.checks.extend(assertion(
+        facts,
+        &[build::le(&extent, &whole)],
+        message,
+        std::slice::from_ref(&extent),
+    ));
+    for known in [extent.le(&whole), whole.le(&extent)] {
+        facts.assume(&known);
+    }
+    i.max = offset(&add(&i.min, &whole), -1);
+    Ok(())
 }
 
 /// `stage` reads `func` at a coordinate without bounds.

@@ -263,7 +263,7 @@ pub fn declared_param(p: &Pipeline, param: &Param) -> Option<Type> {
     let readable = match part {
         Part::Extent(_) => true,
         Part::Min(_) | Part::Step(_) => strided,
-        Part::Stride(_) => false,
+        Part::Stride(_) | Part::Phase => false,
     };
     let dims = match p.inputs.get(buffer) {
         Some(i) => i.dims,

@@ -2,7 +2,8 @@
 //!
 //! A loop of n iterations on t threads sets the range `[n k / t, n (k+1) / t)` aside for thread k, so that a thread finds in its caches what it
 //! touched in the loop before. A thread takes its own range piece by piece, then pieces of the others': what one does not come to, since its
-//! iterations take longer or the system runs something else on its core, others do. A loop inside of a loop's iterations, or of another
+//! iterations take longer or the system runs something else on its core, others do. So strips stay with their threads from loop to loop, and from
+//! run to run, as long as no thread is done before another has begun the last piece of its range; more is not promised. A loop inside of a loop's iterations, or of another
 //! caller, is a loop like any other, and has the help of all threads that find nothing to do elsewhere.
 //!
 //! Results do not depend on who computes what: iterations are independent, and reductions are cut by sizes alone. Between
@@ -444,6 +445,28 @@ mod tests {
                 done.fetch_add(1, Ordering::SeqCst);
             }
         });
+    }
+
+    /// Every thread begins its next strip when all have begun the one before: none is done early enough to take of another's range.
+    #[test]
+    fn strips_stay_with_their_threads_where_nobody_is_ahead() {
+        let pool = Pool::new(3);
+        let (threads, own) = (pool.threads(), PIECE as usize);
+        for run in 0..20 {
+            let strips: Vec<AtomicI32> = (0..threads * own).map(|_| AtomicI32::new(-1)).collect();
+            let rounds: Vec<AtomicI32> = (0..own).map(|_| AtomicI32::new(0)).collect();
+            pool.for_each(strips.len() as i32, |i| {
+                strips[i as usize].store(NUMBER.get() as i32, Ordering::Relaxed);
+                assert!(meet(&rounds[i as usize % own], threads as i32), "{rounds:?}");
+            });
+            let ran: Vec<i32> = strips.into_iter().map(AtomicI32::into_inner).collect();
+            let expected: Vec<i32> = (0..ran.len()).map(|i| (i / own) as i32).collect();
+            assert_eq!(ran, expected, "run {run}");
+            if run % 5 == 0 {
+                // The workers fall asleep.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub enum Tail {
     GuardWithIf,
     /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. Always legal.
     Predicate,
-    /// The extent is rounded up; the stage's region grows. Pure definitions of intermediates only.
+    /// The extent is rounded up; the stage's region grows, but that of an output is its buffer, whose extent must be a multiple: each run
+    /// tests that. Pure definitions only.
     RoundUp,
     /// The last block starts earlier, so that it ends with the region, and computes some points a second time. An extent
     /// below the factor is guarded: the region never grows. Pure definitions only, which do not overwrite their
@@ -236,6 +237,17 @@ pub enum Directive {
 }
 
 /// Directives per stage, in order.
+///
+/// ```
+/// use sumsq_codegen::{Schedule, Tail};
+///
+/// let mut s = Schedule::new();
+/// s.func("blur").split("y", "strip", "row", 8, Tail::GuardWithIf).parallel("strip");
+/// let text = "blur: split(y, strip, row, 8, guard) parallel(strip)";
+/// assert_eq!(Schedule::parse(text)?, s);
+/// assert_eq!(s.to_string().trim_end(), text);
+/// # Ok::<(), sumsq_codegen::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Schedule {
     /// In order of first mention.

@@ -18,6 +18,7 @@ mod hist;
 mod iir_blur;
 mod interpolate;
 mod layers;
+mod lengths;
 mod lens_blur;
 mod local_laplacian;
 mod max_filter;

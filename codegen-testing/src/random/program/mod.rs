@@ -285,12 +285,21 @@ impl Builder<'_> {
         let inputs: Vec<Callee> =
             self.callees.iter().filter(|c| matches!(c, Callee::Input(_))).cloned().collect();
         let callee = self.rng.pick(&inputs);
-        let index = match self.rng.below(10) {
+        let index = match self.rng.below(12) {
             0..3 => {
                 let hashed = self.call(&callee, at).cast(ScalarType::U32) * 0x9e37_79b9i64;
                 return (hashed.shr(Expr::int(ScalarType::U32, 7)) % BINS).cast(ScalarType::I32);
             }
             3..7 => self.call(&callee, at).cast(ScalarType::U8).cast(ScalarType::I32) / 3,
+            // Of floats, whose own bounds say that there is such a bin. The products are exact, so that fused ones have the same bin.
+            7 => {
+                let share = self.call(&callee, at).cast(ScalarType::F32).clamp(0, 1);
+                return (share * 8.0f32 + 0.5f32).cast(ScalarType::I32);
+            }
+            8 => {
+                let share = Expr::random_f32(self.rng.below(100) as u32, at);
+                (share * BINS as f32).cast(ScalarType::I32)
+            }
             _ => &at[0] + &at[1],
         };
         index.max(0).min(BINS as i32 - 1)

@@ -107,7 +107,14 @@ impl Builder<'_> {
     }
 
     fn leaf(&mut self, ty: ScalarType, at: &[Expr]) -> Expr {
-        match self.rng.below(9) {
+        match self.rng.below(10) {
+            9 => {
+                let seed = self.rng.bits() as u32;
+                match self.smooth || ty.is_float() {
+                    true => Expr::random_f32(seed, at).cast(ty),
+                    false => Expr::random_u32(seed, at).cast(ty),
+                }
+            }
             0 => Expr::constant(ty, self.rng.range(0, 20) as f64),
             1 => self.rng.pick(at).cast(ty),
             2 => self.scale().cast(ty),

@@ -13,7 +13,8 @@ use super::runs::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
 use crate::backend::x86;
-use crate::expr::{Expr, Flat, Name};
+use crate::expr::walk::visit;
+use crate::expr::{Expr, ExprKind, Flat, Name, Param, Part};
 use crate::ir::args::Arg;
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::{LoweredFunction, Stmt};
@@ -21,6 +22,7 @@ use crate::schedule::{ForKind, Memory};
 use crate::target::{Target, X86};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
+use rustc_hash::FxHashSet;
 
 /// An emitted function.
 pub(super) struct Module {
@@ -174,6 +176,33 @@ impl<'f> StmtEmitter<'f> {
                 }
             };
             self.exprs.scopes.bind(symbol, value);
+        }
+        self.bind_phases(f);
+    }
+
+    /// Binds [`Part::Phase`] of the outputs of which `f` asks for it.
+    fn bind_phases(&mut self, f: &'f LoweredFunction) {
+        let mut asked = FxHashSet::default();
+        visit_stmts(&f.body, &mut |s| {
+            let Stmt::If { cond, .. } = s else { return };
+            visit(cond, &mut |e| {
+                if let ExprKind::Param(Param::Of(of, Part::Phase)) = e.kind() {
+                    asked.insert(of);
+                }
+                true
+            });
+        });
+        let ir = self.ir();
+        for of in asked {
+            let planes = f.args.iter().filter_map(Arg::flat).filter(|flat| flat.of == *of);
+            let addresses: Vec<Val> = planes
+                .filter_map(|flat| self.exprs.scopes.value(&Symbol::Buffer(flat.clone())))
+                .map(|p| ir.cast(Op::LLVMPtrToInt, p, ir.ty(Type::I64)))
+                .collect();
+            let all = addresses.into_iter().reduce(|a, b| ir.binary(Op::LLVMOr, a, b));
+            let rest = all.map(|a| ir.binary(Op::LLVMAnd, a, ir.int(Type::I64, 63)));
+            let phase = rest.unwrap_or_else(|| ir.int(Type::I64, 0));
+            self.exprs.scopes.bind(Symbol::Param(Param::Of(of.clone(), Part::Phase)), phase);
         }
     }
 

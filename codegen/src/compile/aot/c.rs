@@ -21,6 +21,7 @@ pub(super) fn part_name(part: Part) -> &'static str {
         Part::Min(_) => "min",
         Part::Extent(_) => "extent",
         Part::Stride(_) | Part::Step(_) => "stride",
+        Part::Phase => "phase",
     }
 }
 

@@ -14,7 +14,7 @@
 //!   or what a constraint fixes in their places. Nothing is promised of these.
 //! - intermediate `f`: buffer `f.k` per tuple element over the region of its `Realize`, addressed from its minimum, or
 //!   modulo the fold factor in a folded dimension. The pitches are let-bound as `f.pitch.d` and obey the same rule;
-//!   a heap pitch is never a multiple of 4096 bytes, so that rows do not compete for one cache set. Memory that a block shares has no
+//!   a heap pitch is of whole lines of 64 bytes, unless a row is shorter, and never a multiple of 4096 bytes, so that rows do not compete for one cache set. Memory that a block shares has no
 //!   lines: there rows follow each other, but for `align_storage`.
 //!
 //! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input. Nodes that are equal
@@ -357,7 +357,7 @@ fn clobbers((buffer, index): &(Flat, Expr), alias: Option<Flat>, value: &Expr) -
     })
 }
 
-/// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes. Less than that many lie dense, so that two
+/// `extent` elements rounded up to [`row_unit`], and on the heap away from multiples of 4096 bytes. Less than that many lie dense, so that two
 /// channels do not take the memory of sixteen; then what is rounded is a pitch further out. Memory that a block shares is not rounded.
 fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
     if let Some(n) = simplify_index(extent).as_int().filter(|&n| n < PITCH && pad.is_none()) {
@@ -366,14 +366,22 @@ fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
     if store.memory == Memory::Shared {
         return simplify_index(extent);
     }
-    let rounded = round_up(extent, pad.map_or(PITCH, |n| PITCH / gcd(PITCH, n) * n));
+    let unit = row_unit(extent, store);
+    let rounded = round_up(extent, pad.map_or(unit, |n| unit / gcd(unit, n) * n));
     let page = 4096 / store.types.iter().map(|t| t.bytes()).max().unwrap_or(1) as i64;
     if store.memory != Memory::Heap || pad.is_some() {
         return rounded;
     }
     let conflict = (&rounded % page).eq_(Expr::int(Type::I64, 0));
-    let skew = Expr::select(conflict, Expr::int(Type::I64, PITCH), Expr::int(Type::I64, 0));
+    let skew = Expr::select(conflict, Expr::int(Type::I64, unit), Expr::int(Type::I64, 0));
     simplify_index(&(rounded + skew))
+}
+
+/// Elements to a multiple of which rows are rounded: [`PITCH`], or those of a line of 64 bytes where a row is not known to be shorter.
+fn row_unit(extent: &Expr, store: &Intermediate) -> i64 {
+    let line = 64 / store.types.iter().map(|t| t.bytes()).min().unwrap_or(1) as i64;
+    let is_short = simplify_index(extent).as_int().is_some_and(|n| n < line);
+    if store.memory != Memory::Heap || is_short { PITCH } else { PITCH.max(line) }
 }
 
 /// The next multiple of `n`.

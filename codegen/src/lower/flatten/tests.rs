@@ -74,6 +74,42 @@ fn a_leading_dimension_of_one_element_takes_no_pitch() {
     assert_eq!(flatten(&s, &env).to_string(), text);
 }
 
+/// Rows of `extent` elements of these types on the heap or the stack: the elements of two.
+fn two_rows(types: &[ScalarType], memory: Memory, extent: i32) -> i64 {
+    let (fold, pad) = (vec![None; 2], vec![None; 2]);
+    let types = types.to_vec();
+    let rows = Intermediate { types, memory, fold, pad, order: vec![0, 1], zeroed: false };
+    let mut env = FlattenEnv::default();
+    env.funcs.insert("p".into(), rows);
+    let region = vec![(0.into(), Expr::from(extent)), (0.into(), Expr::from(2))];
+    let body = Box::new(Stmt::Block(vec![]));
+    match flatten(&Stmt::Realize { func: "p".into(), region, body }, &env) {
+        Stmt::Allocate { extent, .. } => extent.as_int().expect("a constant"),
+        s => panic!("{s}"),
+    }
+}
+
+#[test]
+fn rows_on_the_heap_are_whole_lines_unless_they_are_shorter() {
+    use ScalarType::{F32, F64, U8, U16};
+    for (types, extent, pitch) in [
+        (&[U8][..], 64, 64),
+        (&[U8], 65, 128),
+        (&[U8], 63, 64),
+        (&[U8], 33, 48),
+        (&[U8], 15, 15),
+        (&[U16], 32, 32),
+        (&[U16], 33, 64),
+        (&[U16], 17, 32),
+        (&[F32], 33, 48),
+        (&[F64], 17, 32),
+        (&[U8, F32], 65, 128),
+    ] {
+        assert_eq!(two_rows(types, Memory::Heap, extent), 2 * pitch, "{types:?}, {extent}");
+    }
+    assert_eq!(two_rows(&[U8], Memory::Stack, 65), 160);
+}
+
 #[test]
 fn records_put_channels_innermost() {
     let mut env = FlattenEnv::default();

@@ -19,7 +19,7 @@ fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>, unaligned: &FxHashSet<Flat>)
     match s {
         Stmt::Let { name, value, body } => {
             let divisor = if is_index(value.ty()) && value.ty().lanes == 1 {
-                divisor(&Polys::default().of(value), known)
+                divisor(&Polys::default().of(value), known, |_| 1)
             } else {
                 1
             };
@@ -37,7 +37,7 @@ fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>, unaligned: &FxHashSet<Flat>)
         Stmt::Store { buffer, index, value, .. } if value.ty().lanes > 1 && !unaligned.contains(buffer) => {
             let ExprKind::Ramp(base, stride) = index.kind() else { return s.clone() };
             let lanes = value.ty().lanes as i64;
-            let multiple = divisor(&Polys::default().of(base), known) % lanes == 0;
+            let multiple = divisor(&Polys::default().of(base), known, |_| 1) % lanes == 0;
             let mut s = s.clone();
             if let Stmt::Store { aligned, .. } = &mut s {
                 *aligned |= multiple && stride.as_int() == Some(1);
@@ -55,15 +55,15 @@ fn restore(known: &mut FxHashMap<Name, i64>, name: &Name, outer: Option<i64>) {
     };
 }
 
-/// A constant that divides the polynomial (a power of two, capped).
-fn divisor(p: &Poly, known: &FxHashMap<Name, i64>) -> i64 {
+/// A constant that divides the polynomial (a power of two, capped). `other`: one that divides an atom of which nothing is known here.
+pub(in crate::lower) fn divisor(p: &Poly, known: &FxHashMap<Name, i64>, other: impl Fn(&Expr) -> i64) -> i64 {
     let power = |v: i64| 1i64 << v.trailing_zeros().min(20);
     let of_atom = |e: &Expr| match e.kind() {
         ExprKind::Var(n) => known.get(n).map_or(1, |d| power(*d)),
         ExprKind::Param(Param::Of(_, Part::Stride(_))) => PITCH,
         // The pitch of an intermediate is a multiple, plus a skew or none.
         ExprKind::Select(_, a, b) => a.as_int().zip(b.as_int()).map_or(1, |(a, b)| power(a).min(power(b))),
-        _ => 1,
+        _ => other(e),
     };
     let terms = p.terms.iter().map(|(m, c)| m.iter().fold(power(*c), |d, e| (d * of_atom(e)).min(1 << 20)));
     terms.fold(power(p.constant), i64::min)

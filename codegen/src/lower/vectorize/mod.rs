@@ -17,7 +17,7 @@
 //! Finally dense stores whose first element is provably a multiple of the lanes are marked `aligned`, from the promise on
 //! strides in `flatten`.
 
-mod aligned;
+pub(super) mod aligned;
 mod lanes;
 mod reduction;
 

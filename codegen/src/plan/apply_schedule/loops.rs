@@ -32,7 +32,6 @@ fn must_be_new(f: &Func, s: &Stage, name: &Name, text: &str) -> Result<(), Error
 
 /// See [`crate::Directive::Split`].
 pub(super) fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), Error> {
-    let is_output = plan.output.is_some() && !plan.sink;
     let stage = &mut plan.stages[k];
     let i = find_dim(stage, &s.old, text)?;
     if s.outer == s.inner {
@@ -49,8 +48,8 @@ pub(super) fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Resu
     if !of_parameters(&s.factor) {
         return Err(illegal(&stage.id, text, "the factor must be a constant or made of parameters"));
     }
-    if s.tail == Tail::RoundUp && (k > 0 || is_output) {
-        let rule = "RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate";
+    if s.tail == Tail::RoundUp && k > 0 {
+        let rule = "RoundUp writes beyond the region: pure definitions only; use Predicate";
         return Err(illegal(&stage.id, text, rule));
     }
     if s.tail == Tail::ShiftInwards && k > 0 {
