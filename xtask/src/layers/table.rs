@@ -104,7 +104,7 @@ pub const TESTING: [&str; 5] =
     ["sumsq-codegen-testing", "sumsq-energy-testing", "sumsq-ptx", "sumsq-libcuda", "sumsq-bundle"];
 
 /// Parts of the code whose size is held: folder, lines of code that it may have.
-pub const SIZES: [(&str, usize); 2] = [("codegen/src", 33_520), ("codegen/src/lower", 6_450)];
+pub const SIZES: [(&str, usize); 2] = [("codegen/src", 33_560), ("codegen/src/lower", 6_450)];
 
 /// Folders of the crates below the tool, and of the Python package, which neither print nor hold raw memory but where [`CONFINED`] says so.
 pub const QUIET: [&str; 10] = [
