@@ -1,5 +1,6 @@
 //! Long energies: many residuals, and residuals with many reads. Their code is cut into pieces, which changes no result.
 
+use sumsq::codegen::limits::Effort;
 use sumsq::energy::Energy;
 use sumsq::{CompileLimits, CompileOptions, NamedArray, Precision, ProblemData, SolveOptions, Solver};
 use sumsq_tests::{Random, bind, doubles};
@@ -65,6 +66,24 @@ fn limits() {
         soon.contains("compilation takes longer than 0 s") && soon.contains("--max-compile-seconds"),
         "{soon}"
     );
+}
+
+/// Code follows the energy: neither 300 residuals of one read each nor the 841 products of a convolution of 15 x 15 with itself take a third of
+/// the instructions that are admitted. (A block may have a twelfth of them.)
+#[test]
+fn code_is_in_proportion() {
+    let many = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\nlocal A = Array('A', opt_float, {N}, 1)
+        for i = 1, 300 do Energy(X(0)*A(i) - X(i%7)) end";
+    let wide = "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', opt_float, {W,H}, 0)\nlocal A = Array('A', opt_float, {W,H}, 1)
+        local e = 0
+        for i = -7, 7 do for j = -7, 7 do e = e + (0.1 + 0.01*i + 0.03*i*j)*X(i,j) end end
+        Energy(e - A(0,0), 0.1*X(0,0))";
+    let limits = CompileLimits { instructions: 130_000, effort: Effort::Least, ..CompileLimits::default() };
+    for text in [many, wide] {
+        let energy = Energy::from_text("energy.t", text).unwrap();
+        let options = CompileOptions { limits, ..CompileOptions::default() };
+        Solver::compile(energy, &options).map(drop).unwrap();
+    }
 }
 
 /// A pipeline that is too long is refused before LLVM is given another that it would take long for.

@@ -46,7 +46,7 @@ fn show_honours_each() {
     bench.sumsq(&["show", "energy.t", "--materialize", "soup=j"]).fails_with(2, "soup");
     for stage in ["llvm", "asm", "ptx"] {
         let line = ["show", "energy.t", "--stage", stage, "--max-instructions", "400"];
-        bench.sumsq(&line).fails_with(2, "at most 50 may be compiled");
+        bench.sumsq(&line).fails_with(2, "at most 33 may be compiled");
         let line = ["show", "energy.t", "--stage", stage, "--max-compile-seconds", "0"];
         bench.sumsq(&line).fails_with(2, "compilation takes longer than 0 s");
     }
