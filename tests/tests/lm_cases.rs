@@ -84,7 +84,6 @@ cases! {
 }
 
 #[test]
-#[ignore = "full size: minutes without optimisation; `cargo xtask nightly`"]
 fn image_warping() {
     let case = Case::open("image_warping");
     let options = Options {

@@ -206,7 +206,9 @@ pub fn check<R: Routines>(
     // The energy's own mask comes last: the routines are left under it, and its results are the ones to keep.
     for number in (0..=MASKS).rev() {
         let free = if number == 0 { own.clone() } else { masked(&own, &unmasked(energy), &mut random) };
-        let problem = Explicit::with_free(energy, data, free.clone())?;
+        let mut problem = Explicit::with_free(energy, data, free.clone())?;
+        // Those of the routines are their unknowns.
+        problem.refresh_views(x);
         if number > 0 && problem.free() == 0 {
             continue;
         }

@@ -48,7 +48,7 @@ struct Script {
     rejected: usize,
     linearised: usize,
     radii: Vec<Option<f64>>,
-    /// Whether nearly exact solves can be had, and were asked for.
+    /// Nearly exact solves: can they be had, were they asked for.
     exact: (bool, bool),
 }
 
