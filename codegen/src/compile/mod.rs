@@ -126,7 +126,7 @@ enum Half<'a> {
     /// A cache had it.
     Kept(Compiled),
     /// Ready for LLVM.
-    Lowered(Box<LoweredFunction>, Signature, Option<Place<'a>>),
+    Lowered(Box<(LoweredFunction, Signature, Option<Place<'a>>)>),
 }
 
 impl Compiled {
@@ -179,11 +179,14 @@ impl Compiled {
             if nodes > COUNTED && target.gpu.is_none() {
                 llvm::admit(&lowered, target, &limits)?;
             }
-            Ok(Half::Lowered(Box::new(lowered), signature, place))
+            Ok(Half::Lowered(Box::new((lowered, signature, place))))
         })?;
         let compiled = in_parallel(made, stack, |half| match half {
             Half::Kept(kept) => Ok(kept),
-            Half::Lowered(f, signature, place) => Compiled::within(&f, signature, target, &limits, place),
+            Half::Lowered(half) => {
+                let (lowered, signature, place) = *half;
+                Compiled::within(&lowered, signature, target, &limits, place)
+            }
         })?;
         let mut all: Vec<_> = order.into_iter().zip(compiled).collect();
         all.sort_by_key(|&(i, _)| i);
