@@ -242,8 +242,7 @@ fn borders_leave_the_interior() {
     }
 }
 
-/// Lanes that lie apart by a number that only a run knows are stored one by one, at addresses that are added up: none is taken from a vector.
-/// An output that lies anywhere has stores around the caches where a row allows them, decided in front of each.
+/// An output that lies anywhere has stores around the caches where its rows allow them, decided in front of each loop over a row.
 #[test]
 fn outputs_that_lie_anywhere_are_stored_around_the_caches() {
     let mut p = Pipeline::new("copy");
@@ -268,6 +267,7 @@ fn outputs_that_lie_anywhere_are_stored_around_the_caches() {
     }
 }
 
+/// Lanes that lie apart by a number that only a run knows are stored one by one, at addresses that are added up: none is taken from a vector.
 #[test]
 fn stores_that_lie_apart_have_scalar_addresses() {
     let [x] = Var::all(["x"]);

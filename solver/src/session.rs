@@ -116,7 +116,9 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let problem = owner.borrow_mut();
         let started = Instant::now();
         let waited = problem.plan.waits();
-        let options = options.decided_for(problem.energy());
+        let mut options = options.decided_for(problem.energy());
+        // Without levels there are no exact steps: nothing is set aside for them.
+        options.second = options.second.filter(|second| !second.exact || problem.auto.is_some());
         match Started::new(problem, data, &options) {
             Ok(Started { run, minimiser, free, warnings }) => Ok(Session {
                 problem: owner,

@@ -357,28 +357,22 @@ pub struct Held {
     pub energy: f64,
 }
 
-/// Steps whose linear solve was left at its limit, or ended by the model rule and gained little: an exact one may do better.
-fn starving(steps: &[Iteration]) -> usize {
-    let starves = |step: &&Iteration| match step.linear_stop {
-        LinearStop::Limit => true,
-        LinearStop::Model => !step.accepted || step.gain_ratio < 0.25,
-        _ => false,
-    };
-    steps.iter().filter(starves).count()
-}
-
-/// Tells whether truncated linear solves starved a descent: more than a quarter of its steps were left at their limit, or gained little where the
-/// model rule had ended them.
-fn starved(steps: &[Iteration]) -> bool {
-    4 * starving(steps) > steps.len()
-}
-
 impl Report {
+    /// Steps whose linear solve was left at its limit, or ended by the model rule and gained little: an exact one may do better.
+    fn starved(&self) -> usize {
+        let starves = |step: &&Iteration| match step.linear_stop {
+            LinearStop::Limit => true,
+            LinearStop::Model => !step.accepted || step.gain_ratio < 0.25,
+            _ => false,
+        };
+        self.iterations.iter().filter(starves).count()
+    }
+
     fn advice(&self) -> String {
         format!(
             "{} steps were left unsolved, or gained little behind a PCG that was cut short: over graphs try --linear-solver cholesky, else \
              --forcing 1e-4 with more --linear-iterations",
-            starving(&self.iterations)
+            self.starved()
         )
     }
 
@@ -390,7 +384,8 @@ impl Report {
             GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
             MaxIterations => {
                 let remark = by(&format!("by the limit of {} steps", self.iterations.len()))?;
-                Some(if starved(&self.iterations) { format!("{remark}\n{}", self.advice()) } else { remark })
+                let starved = 4 * self.starved() > self.iterations.len();
+                Some(if starved { format!("{remark}\n{}", self.advice()) } else { remark })
             }
             MaxSeconds => by("by the limit of time"),
             MinRadius => by("by the least radius"),
@@ -442,8 +437,11 @@ impl fmt::Display for Report {
         }
         let end = self.iterations.iter().rfind(|step| step.energy == self.energy_final);
         if let Some(first) = self.second_descent {
-            let counts = self.iterations.last().is_some_and(|step| step.energy == self.energy_final);
-            let whose = if counts { "its end counts" } else { "the first one ended lower and counts" };
+            let whose = if end.is_some_and(|step| step.iteration >= first) {
+                "its end counts"
+            } else {
+                "the first one ended lower and counts"
+            };
             writeln!(f, "steps from {first} on are a second descent from the start: {whose}")?;
         }
         if let Some(last) = end.filter(|_| self.groups.len() > 1) {
