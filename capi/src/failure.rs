@@ -1,6 +1,5 @@
 //! Failures: a status code, and a text that is kept per thread.
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -69,7 +68,7 @@ impl Failure {
 impl From<EnergyError> for Failure {
     /// The message with the line of the file and a caret under the culprit.
     fn from(error: EnergyError) -> Failure {
-        Failure::new(Status::Energy, rendered(&error))
+        Failure::new(Status::Energy, error.rendered())
     }
 }
 
@@ -100,7 +99,7 @@ impl From<SolveError> for Failure {
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(error) => of_device(error),
             SolveError::Target(_) => Status::Backend,
-            SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
+            SolveError::Energy(error) => return Failure::new(Status::Energy, error.rendered()),
             SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
             SolveError::Data(error) => of_data(error),
             SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
@@ -130,16 +129,6 @@ fn of_device(error: &CudaError) -> Status {
 impl From<OptionError> for Failure {
     fn from(error: OptionError) -> Failure {
         Failure::argument(error.to_string())
-    }
-}
-
-fn rendered(error: &dyn Diagnostic) -> String {
-    let handler =
-        GraphicalReportHandler::new_themed(GraphicalTheme::none()).with_width(100).with_links(false);
-    let mut text = String::new();
-    match handler.render_report(&mut text, error) {
-        Ok(()) => text.trim_end().to_string(),
-        Err(_) => error.to_string(),
     }
 }
 

@@ -179,7 +179,8 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
     for f in &functions {
         let part = match stage {
             Stage::Llvm | Stage::Asm => {
-                let listing = listing_within(f, &target, &limits).map_err(|e| failure(e.into()))?;
+                let listing = listing_within(f, &target, &limits)
+                    .map_err(|e| failure(SolveError::from(e).at_largest(energy)))?;
                 if stage == Stage::Asm { listing.asm } else { listing.optimized }
             }
             _ => f.to_string(),

@@ -2,7 +2,7 @@
 
 use crate::budgets::Budget;
 use crate::model::{Energy, SourceFile};
-use miette::{Diagnostic, LabeledSpan, SourceCode};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,6 +21,10 @@ pub enum Fault {
     #[error("the energy takes more than {most} {budget}{}", while_of(.routine))]
     /// A budget that is spent, its figure, and the routine under way.
     Budget { budget: Budget, most: u64, routine: Option<String> },
+    #[error("{limit}{}", of_largest(.largest))]
+    /// Code that is longer than what may be compiled, or takes longer: pipeline and figures, and the group of the largest residual with the nodes of
+    /// its expression.
+    Code { limit: String, largest: Option<(String, usize)> },
     #[error("patterns of Lua's `string` are not available in energy files")]
     Pattern,
     #[error("the energy file runs for more than {0} s")]
@@ -168,6 +172,12 @@ fn while_of(routine: &Option<String>) -> String {
     routine.as_ref().map_or_else(String::new, |r| format!(", while {r} is derived"))
 }
 
+/// `; the largest residual, of 120 nodes, is in group energy_2`.
+fn of_largest(largest: &Option<(String, usize)>) -> String {
+    let Some((group, nodes)) = largest else { return String::new() };
+    format!("; the largest residual, of {nodes} nodes, is in group {group}")
+}
+
 /// A scalar or Vector by its size.
 fn entries(n: usize) -> String {
     if n == 1 { "a scalar".into() } else { format!("a Vector with {n} entries") }
@@ -180,6 +190,9 @@ impl Fault {
         let text = match self {
             Budget { budget, .. } => {
                 return Some(budget.remedy().to_owned());
+            }
+            Code { .. } => {
+                "fewer residuals, or residuals that read less, take less; the limits: --max-instructions, --max-compile-seconds"
             }
             Pattern => "`string.find(s, part, 1, true)` finds plain text; so do `sub`, `byte`, `format`, ...",
             OutOfTime(_) => {
@@ -429,16 +442,43 @@ impl EnergyError {
         routine: String,
         residual: Option<usize>,
     ) -> EnergyError {
-        let largest = || {
-            let size = |r: &usize| energy.dag.reachable(&[energy.residuals[*r].value]).len();
-            (0..energy.residuals.len()).rev().max_by_key(size)
-        };
-        let line = residual.or_else(largest).and_then(|r| energy.residuals[r].line);
+        let residual = residual.or_else(|| Some(largest(energy)?.0));
         let most = energy.dag.budgets().of(budget);
         let fault = Fault::Budget { budget, most, routine: Some(routine) };
+        EnergyError::at_residual(fault, energy, residual)
+    }
+
+    /// Code that is over a limit of compilation, which names the pipeline and its figures. [`EnergyError::at_largest`] says where.
+    pub fn too_much_code(limit: String) -> EnergyError {
+        EnergyError::in_rust(Fault::Code { limit, largest: None }, None)
+    }
+
+    /// Code over a limit, with the largest residual of `energy` and its place; any other error as it is.
+    #[must_use]
+    pub fn at_largest(self, energy: &Energy) -> EnergyError {
+        let Fault::Code { limit, largest: None } = *self.fault else { return self };
+        let found = largest(energy);
+        let group = |r: usize| energy.groups[energy.residuals[r].group.index()].clone();
+        let fault = Fault::Code { limit, largest: found.map(|(r, nodes)| (group(r), nodes)) };
+        EnergyError::at_residual(fault, energy, found.map(|(r, _)| r))
+    }
+
+    fn at_residual(fault: Fault, energy: &Energy, residual: Option<usize>) -> EnergyError {
+        let line = residual.and_then(|r| energy.residuals[r].line);
         match &energy.source {
             Some(source) => EnergyError::in_file(fault, line, Vec::new(), source),
             None => EnergyError::in_rust(fault, None),
+        }
+    }
+
+    /// The message as a text of some lines: with the line of the file, a mark below it, and what to do.
+    pub fn rendered(&self) -> String {
+        let theme = GraphicalTheme::none();
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_links(false);
+        let mut text = String::new();
+        match handler.render_report(&mut text, self) {
+            Ok(()) => text.trim_end().to_string(),
+            Err(_) => self.to_string(),
         }
     }
 
@@ -455,6 +495,12 @@ impl EnergyError {
             Place::Rust { file, line } => Some((file, Some(*line))),
         }
     }
+}
+
+/// The residual whose expression has the most nodes, the first of several, and their number.
+fn largest(energy: &Energy) -> Option<(usize, usize)> {
+    let nodes = |r: usize| energy.dag.reachable(&[energy.residuals[r].value]).len();
+    (0..energy.residuals.len()).rev().map(|r| (r, nodes(r))).max_by_key(|&(_, nodes)| nodes)
 }
 
 impl fmt::Display for EnergyError {

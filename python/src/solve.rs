@@ -25,7 +25,7 @@ pub fn solve(args: &Bound<'_, PyTuple>) -> PyResult<(Py<PyDict>, String)> {
     let arrays: Vec<NamedArray> = arrays.into_iter().map(named).collect::<PyResult<_>>()?;
     let (unknowns, report) = py.detach(|| {
         guarded(|| {
-            let energy = Energy::from_text(&name, &text).map_err(|e| PyValueError::new_err(e.to_string()))?;
+            let energy = Energy::from_text(&name, &text).map_err(|e| PyValueError::new_err(e.rendered()))?;
             solved(energy, &arrays, options, linear)
         })
     })?;
@@ -119,7 +119,8 @@ fn failure(error: SolveError) -> PyErr {
     let text = error.to_string();
     match error {
         SolveError::Memory { .. } => PyMemoryError::new_err(text),
-        SolveError::Energy(_) | SolveError::Option(_) | SolveError::InitialNotFinite { .. } => {
+        SolveError::Energy(error) => PyValueError::new_err(error.rendered()),
+        SolveError::Option(_) | SolveError::InitialNotFinite { .. } => {
             PyValueError::new_err(text)
         }
         _ => Error::new_err(text),

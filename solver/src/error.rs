@@ -8,20 +8,16 @@ use crate::problem::overrides::ChoiceError;
 use sumsq_codegen::error::CudaError;
 use sumsq_codegen::runtime::BufferError;
 use sumsq_energy::EnergyError;
+use sumsq_energy::model::Energy;
 use thiserror::Error;
 
 /// A solve that could not be started or finished. The caller's data are as they were.
 #[derive(Error, Debug)]
 #[non_exhaustive]
 pub enum SolveError {
-    /// An energy that takes more than its budgets.
+    /// An energy that takes more than its budgets, or whose code takes more than what may be compiled.
     #[error(transparent)]
     Energy(#[from] EnergyError),
-    /// An energy whose code is longer than what may be compiled.
-    #[error(
-        "{0}: fewer residuals, or residuals that read less, take less; the limits: --max-instructions, --max-compile-seconds"
-    )]
-    Limit(sumsq_codegen::Error),
     /// The engine refused a pipeline, or generated code stopped.
     #[error(transparent)]
     Engine(sumsq_codegen::Error),
@@ -121,6 +117,15 @@ impl SolveError {
             source => SolveError::Buffer { of: of.to_string(), source },
         }
     }
+
+    /// Says of code over a limit which residual of `energy` is the largest; any other error stays as it is.
+    #[must_use]
+    pub fn at_largest(self, energy: &Energy) -> SolveError {
+        match self {
+            SolveError::Energy(e) => SolveError::Energy(e.at_largest(energy)),
+            other => other,
+        }
+    }
 }
 
 impl From<ChoiceError> for SolveError {
@@ -132,7 +137,7 @@ impl From<ChoiceError> for SolveError {
 impl From<sumsq_codegen::Error> for SolveError {
     fn from(e: sumsq_codegen::Error) -> SolveError {
         match e {
-            e @ sumsq_codegen::Error::Limit { .. } => SolveError::Limit(e),
+            e @ sumsq_codegen::Error::Limit { .. } => EnergyError::too_much_code(e.to_string()).into(),
             sumsq_codegen::Error::Device { error, .. } => SolveError::Backend(error),
             e => SolveError::Engine(e),
         }

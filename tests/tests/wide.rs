@@ -2,7 +2,9 @@
 
 use sumsq::codegen::limits::Effort;
 use sumsq::energy::Energy;
-use sumsq::{CompileLimits, CompileOptions, NamedArray, Precision, ProblemData, SolveOptions, Solver};
+use sumsq::{
+    CompileLimits, CompileOptions, NamedArray, Precision, ProblemData, SolveError, SolveOptions, Solver,
+};
 use sumsq_tests::{Random, bind, doubles};
 
 /// Certifies the routines of an energy at a random place, and that it is lowered.
@@ -39,28 +41,44 @@ fn many_residuals() {
         assert!(schedules.contains(piece), "{schedules}");
     }
     certified(&energy, &data);
+    let choices = sumsq::choices(&energy, &CompileOptions::default()).unwrap().to_string();
+    let split = choices.lines().find(|line| line.starts_with("nests {N}: split")).expect(&choices);
+    assert!(split.contains("or whole; E in ") && split.contains(", J^T r in "), "{split}");
+    let whole = CompileOptions { choices: "nests *: whole".parse().unwrap(), ..CompileOptions::default() };
+    let schedules = sumsq::schedules(&energy, &whole).unwrap();
+    assert!(!schedules.contains("gb0.update(0)"), "{schedules}");
 }
 
-/// Code that would take LLVM too long is refused before it starts, and so is what takes more than its time.
+/// The message of a refusal, unbroken, with the line that it is shown at.
+fn rendered(error: SolveError) -> String {
+    let SolveError::Energy(error) = error else { panic!("not of the energy: {error}") };
+    error.rendered().replace("\n  | ", " ")
+}
+
+/// Code that would take LLVM too long is refused before it starts, and so is what takes more than its time: with the line of the largest residual.
 #[test]
 fn limits() {
-    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', double, {N}, 0)\nEnergy(sin(X(0)) - X(1))";
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', double, {N}, 0)\nEnergy(0.1*X(0))\n
+        Energy(sin(X(0)) - X(1))\nEnergy(0.2*X(1))";
     let energy = Energy::from_text("short.t", text).unwrap();
     let error = |limits| {
         let options = CompileOptions { limits, ..CompileOptions::default() };
-        Solver::compile(energy.clone(), &options).err().unwrap().to_string()
+        rendered(Solver::compile(energy.clone(), &options).err().unwrap())
     };
     let shown = |limits| {
-        sumsq::lowered(&energy, &CompileOptions { limits, ..CompileOptions::default() })
-            .err()
-            .unwrap()
-            .to_string()
+        let options = CompileOptions { limits, ..CompileOptions::default() };
+        rendered(sumsq::lowered(&energy, &options).err().unwrap())
     };
     let late = shown(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
     assert!(late.contains("compilation takes longer than 0 s"), "{late}");
     let few = error(CompileLimits { instructions: 400, ..CompileLimits::default() });
     assert!(few.contains("instructions without a branch, at most 33 may be compiled"), "{few}");
     assert!(few.contains("--max-instructions"), "{few}");
+    for said in [&few, &late] {
+        for part in ["in group energy_2", "short.t:5:9", "Energy(sin(X(0)) - X(1))\n"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
     let soon = error(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
     assert!(
         soon.contains("compilation takes longer than 0 s") && soon.contains("--max-compile-seconds"),
@@ -98,7 +116,7 @@ fn sums_of_long_products_are_refused() {
         end
         Energy(e)";
     let energy = Energy::from_text("products.t", text).unwrap();
-    let error = Solver::compile(energy, &CompileOptions::default()).err().unwrap().to_string();
+    let error = rendered(Solver::compile(energy, &CompileOptions::default()).err().unwrap());
     assert!(error.contains("instructions without a branch, at most 33333 may be compiled"), "{error}");
 }
 

@@ -47,8 +47,10 @@ fn show_honours_each() {
     for stage in ["llvm", "asm", "ptx"] {
         let line = ["show", "energy.t", "--stage", stage, "--max-instructions", "400"];
         bench.sumsq(&line).fails_with(2, "at most 33 may be compiled");
+        bench.sumsq(&line).fails_with(2, "energy.t:");
         let line = ["show", "energy.t", "--stage", stage, "--max-compile-seconds", "0"];
         bench.sumsq(&line).fails_with(2, "compilation takes longer than 0 s");
+        bench.sumsq(&line).fails_with(2, "energy.t:");
     }
 }
 

@@ -48,7 +48,7 @@ fn compare(case: &Case, seed: u64) -> Result<Result<(usize, usize), String>, Str
         Ok(solver) => solver,
         // Multigrid takes grids of few unknowns per element; a target of other lanes may have other choices.
         Err(SolveError::Option(e)) => return Ok(Err(e.to_string())),
-        Err(e @ SolveError::Limit(_)) => return Ok(Err(e.to_string())),
+        Err(SolveError::Energy(refused)) => return Ok(Err(refused.to_string())),
         Err(e) => return Err(with("compile: ", &e)),
     };
     let mut problem = solver.plan(&data).map_err(|e| with("plan: ", &e))?;

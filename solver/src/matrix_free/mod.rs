@@ -98,10 +98,8 @@ impl Skeleton {
         }
         let extents = wanted.sizes.map(|sizes| extents(&energy, sizes));
         let mut beside = gather::beside(&energy, &routines);
-        let shares = sums::shares(&energy, &routines);
         let facts = Facts {
             energy: &energy,
-            shares: &shares,
             routines: &routines,
             roots: &roots,
             beside: &beside,
@@ -110,7 +108,7 @@ impl Skeleton {
             extents: extents.as_deref(),
             scalar: linear.bytes(),
         };
-        let choices = choices::store(&facts, &mut spaces, choices, wanted.given)?;
+        let (choices, shares) = choices::store(&facts, &mut spaces, choices, wanted.given)?;
         for (&(graph, vertex), channels) in &mut beside {
             let scattered = spaces.iter().any(|s| s.scatters && s.slots.contains(&(graph, vertex)));
             if scattered || choices.is(Of::Entries(graph, vertex), Value::Indirect) {

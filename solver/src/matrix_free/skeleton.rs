@@ -237,6 +237,14 @@ impl Space {
         self.kept.list(&self.blocks)
     }
 
+    /// The roots at a site of what is computed with g: g, these entries, and the first-order diagonal under losses of second order.
+    pub fn gradient_roots(&self, routines: &Routines, site: Site) -> Vec<ExprId> {
+        let [gradient, blocks, first_order] =
+            [Kind::Gradient, Kind::Blocks, Kind::FirstOrder].map(|kind| routines.roots(kind, site));
+        let blocks = self.kept_entries().into_iter().map(|i| blocks[i]);
+        gradient.iter().copied().chain(blocks).chain(first_order.iter().copied()).collect()
+    }
+
     /// Position of entry (i, j) of the block among those.
     pub fn kept_at(&self, i: usize, j: usize) -> Option<usize> {
         self.kept_entries().iter().position(|&e| e == packed(i, j))

@@ -35,10 +35,10 @@ pub struct Share {
 }
 
 /// All sums of an energy: domains in order of first use, residuals in order of declaration. Every residual that reads an unknown is in one.
-/// There is at least one share, which is empty where no residual reads an unknown.
-pub fn shares(energy: &Energy, routines: &Routines) -> Vec<Share> {
+/// There is at least one share, which is empty where no residual reads an unknown. Domains that are `whole` are cut by groups alone.
+pub fn shares(energy: &Energy, routines: &Routines, whole: impl Fn(Domain) -> bool) -> Vec<Share> {
     let mut shares = vec![Share::default()];
-    for sum in sums(energy, routines) {
+    for sum in sums(energy, routines, whole) {
         let last = shares.last_mut().expect("there is one");
         let all: BTreeSet<GroupId> = last.groups.iter().chain(&sum.groups).copied().collect();
         match all.len() <= GROUPS || last.sums.is_empty() {
@@ -55,7 +55,7 @@ pub fn shares(energy: &Energy, routines: &Routines) -> Vec<Share> {
     shares
 }
 
-fn sums(energy: &Energy, routines: &Routines) -> Vec<Sum> {
+fn sums(energy: &Energy, routines: &Routines, whole: impl Fn(Domain) -> bool) -> Vec<Sum> {
     let mut domains: Vec<(Domain, Vec<(usize, ExprId)>)> = vec![];
     for r in routines.of(Kind::Cost) {
         let Site::Residual(n) = r.site else { continue };
@@ -66,25 +66,31 @@ fn sums(energy: &Energy, routines: &Routines) -> Vec<Sum> {
             None => domains.push((domain, vec![own])),
         }
     }
-    let cut = |(domain, residuals)| cut(energy, routines, domain, residuals);
+    let most = |domain| if whole(domain) { u32::MAX } else { OPERATIONS };
+    let cut = |(domain, residuals)| cut(energy, routines, (domain, residuals), most(domain));
     domains.into_iter().flat_map(cut).collect()
 }
 
-/// Cuts the residuals over one domain.
-fn cut(energy: &Energy, routines: &Routines, domain: Domain, residuals: Vec<(usize, ExprId)>) -> Vec<Sum> {
+/// Cuts the residuals over one domain, behind so many operations.
+fn cut(
+    energy: &Energy,
+    routines: &Routines,
+    (domain, residuals): (Domain, Vec<(usize, ExprId)>),
+    most: u32,
+) -> Vec<Sum> {
     let mut all: Vec<Sum> = vec![];
     let mut operations = 0;
     for (n, root) in residuals {
         let group = energy.residuals[n].group;
         let full = |s: &Sum| s.groups.len() == GROUPS && !s.groups.contains(&group);
-        if operations >= OPERATIONS || all.last().is_none_or(full) {
+        if operations >= most || all.last().is_none_or(full) {
             all.push(Sum { domain, residuals: vec![], groups: BTreeSet::new() });
             operations = 0;
         }
         let sum = all.last_mut().expect("just pushed");
         sum.groups.insert(group);
         sum.residuals.push(n);
-        operations += count_ops(&routines.dag, &[root]).weight();
+        operations = count_ops(&routines.dag, &[root]).weight().saturating_add(operations);
     }
     all
 }
@@ -92,10 +98,14 @@ fn cut(energy: &Energy, routines: &Routines, domain: Domain, residuals: Vec<(usi
 /// A sum of multiples of expressions.
 pub type Terms = Vec<(f64, ExprId)>;
 
-/// Cuts `roots`, which are evaluated together, where they are long sums: every piece has the next terms of each root, and the pieces of a
-/// root add up to it. Roots of few operations make one piece.
-pub fn pieces(dag: &Dag, roots: &[ExprId]) -> Vec<Vec<Terms>> {
-    let count = count_ops(dag, roots).weight().div_ceil(OPERATIONS) as usize;
+/// Pieces of few operations that `roots`, which are evaluated together, are cut into.
+pub fn count(dag: &Dag, roots: &[ExprId]) -> usize {
+    count_ops(dag, roots).weight().div_ceil(OPERATIONS).max(1) as usize
+}
+
+/// Cuts `roots`, which are evaluated together, where they are long sums: each of `count` pieces has the next terms of each root, and the pieces
+/// of a root add up to it.
+pub fn pieces(dag: &Dag, roots: &[ExprId], count: usize) -> Vec<Vec<Terms>> {
     let whole: Vec<Terms> = roots.iter().map(|&r| vec![(1.0, r)]).collect();
     if count <= 1 {
         return vec![whole];

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Every word in front of a name, with what the name is of.
-const WORDS: [(&str, &str); 16] = [
+const WORDS: [(&str, &str); 17] = [
     ("r", "residual group"),
     ("J", "residual group"),
     ("Jp", "residual group"),
@@ -20,6 +20,7 @@ const WORDS: [(&str, &str); 16] = [
     ("diagonal", "index space of unknowns"),
     ("far", "index space with excluded elements"),
     ("cost", "computed array"),
+    ("nests", "domain of many operations"),
     ("layout", "list of records"),
     ("bytes", "array of bytes"),
     ("entries", "vertex whose gather reads what is stored"),
@@ -54,10 +55,14 @@ pub enum Value {
     Kept,
     /// Left out.
     Skipped,
+    /// Cut into nests of few operations.
+    Split,
+    /// In one nest.
+    Whole,
 }
 
 /// Every value with its word.
-const VALUES: [(Value, &str); 13] = [
+const VALUES: [(Value, &str); 15] = [
     (Value::Inline, "inline"),
     (Value::Ring, "ring"),
     (Value::Tile, "tile"),
@@ -71,6 +76,8 @@ const VALUES: [(Value, &str); 13] = [
     (Value::Atomic, "atomic"),
     (Value::Kept, "kept"),
     (Value::Skipped, "skipped"),
+    (Value::Split, "split"),
+    (Value::Whole, "whole"),
 ];
 
 impl fmt::Display for Value {

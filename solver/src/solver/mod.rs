@@ -230,7 +230,8 @@ impl Code {
             }
             None => {
                 let (k, settings) = skeleton(energy, options, target, kinds)?;
-                let (k, pipelines) = compile(&k, &settings, options.limits(started), cache)?;
+                let compiled = compile(&k, &settings, options.limits(started), cache);
+                let (k, pipelines) = compiled.map_err(|e| e.at_largest(&k.energy))?;
                 place.iter().for_each(|place| place.keep(&k, &pipelines));
                 (k, pipelines, settings)
             }
@@ -370,7 +371,8 @@ pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, Str
         let text = sumsq_codegen::compile::ptx_within(&s.pipeline, &s.schedule, &target, limits)?;
         Ok((s.pipeline.name, text))
     };
-    settings.pipelines(&k).into_iter().map(text).collect()
+    let all: Result<_, SolveError> = settings.pipelines(&k).into_iter().map(text).collect();
+    all.map_err(|e| e.at_largest(energy))
 }
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
@@ -379,7 +381,7 @@ pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredF
     let (k, settings) = skeleton(energy.clone(), options, options.shown_machine(), Kinds::Option)?;
     let options = LowerOptions { limits, ..LowerOptions::default() };
     let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
-    Ok(all.collect::<Result<_, _>>()?)
+    all.collect::<Result<_, _>>().map_err(|e| SolveError::from(e).at_largest(energy))
 }
 
 /// The parameters of an energy's pipelines that follow from the sizes of `data`, by the names that [`schedules`] and [`lowered`] show,

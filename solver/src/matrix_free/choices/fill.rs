@@ -7,7 +7,7 @@ use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
 use crate::matrix_free::schedule::gpu;
 use crate::matrix_free::skeleton::{Entries, Space};
-use crate::matrix_free::sums::{Share, Sum};
+use crate::matrix_free::sums::{Share, Sum, count, shares};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Layout, Target};
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
@@ -56,8 +56,6 @@ pub struct Facts<'a> {
     pub roots: &'a [ExprId],
     /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there.
     pub beside: &'a FxHashMap<(GraphId, u16), Vec<usize>>,
-    /// Its sums.
-    pub shares: &'a [Share],
     /// Reach of reads around an element, per index space and dim.
     pub reaches: &'a [Vec<u32>],
     /// The machine.
@@ -161,7 +159,7 @@ fn hoisted(f: &mut Filler, energy: &Energy, r: &Routines, part: Part, name: &str
     Ok(())
 }
 
-/// Makes the choices of storage, and gives them to the spaces.
+/// Makes the choices of storage, and gives them to the spaces. Returns them with the sums of E, which follow from them.
 ///
 /// # Errors
 /// A given choice that cannot be, or that is about nothing that the energy has.
@@ -170,10 +168,11 @@ pub fn store(
     spaces: &mut [Space],
     derived: Choices,
     given: &Overrides,
-) -> Result<Choices, ChoiceError> {
+) -> Result<(Choices, Vec<Share>), ChoiceError> {
     let mut f = Filler { given, choices: derived };
     spaces.iter_mut().try_for_each(|space| of_space(&mut f, of, space))?;
-    costs(&mut f, of)?;
+    let shares = nests(&mut f, of, spaces)?;
+    costs(&mut f, of, &shares)?;
     let narrow = arrays(&mut f, of)?;
     layouts(&mut f, of, spaces, &narrow)?;
     let gathered = |at| !spaces.iter().any(|s| s.scatters && s.slots.contains(at));
@@ -187,7 +186,32 @@ pub fn store(
     }
     let subjects: Vec<_> = f.choices.0.iter().map(|c| (c.of.word(), c.name.as_str())).collect();
     given.check(&subjects)?;
-    Ok(f.choices)
+    Ok((f.choices, shares))
+}
+
+/// The choices of what is too long for one nest. Returns the sums of E.
+fn nests(f: &mut Filler, of: &Facts, spaces: &[Space]) -> Result<Vec<Share>, ChoiceError> {
+    let (energy, r) = (of.energy, of.routines);
+    let split = shares(energy, r, |_| false);
+    let sums: Vec<Domain> = split.iter().flat_map(|share| &share.sums).map(|sum| sum.domain).collect();
+    let mut domains = sums.clone();
+    domains.extend(spaces.iter().map(|space| Domain::Space(space.id)));
+    let mut seen = FxHashSet::default();
+    domains.retain(|domain| seen.insert(*domain));
+    for domain in domains {
+        let own = spaces.iter().find(|space| Domain::Space(space.id) == domain);
+        let gradient = own.map_or(1, |s| count(&r.dag, &s.gradient_roots(r, Site::Element(s.id))));
+        let cost = sums.iter().filter(|of| **of == domain).count();
+        if cost > 1 || gradient > 1 {
+            let name = match domain {
+                Domain::Space(space) => energy.space_name(space),
+                Domain::Graph(graph) => energy.graphs[graph.index()].name.clone(),
+            };
+            f.choose(Of::Nests(domain), &name, &[Value::Split, Value::Whole])?;
+            f.note(format!("E in {cost}, J^T r in {gradient}"));
+        }
+    }
+    Ok(shares(energy, r, |domain| f.choices.is(Of::Nests(domain), Value::Whole)))
 }
 
 /// The choices of a space with unknowns.
@@ -297,10 +321,10 @@ impl Facts<'_> {
 }
 
 /// The choices of computed arrays in the energy at x + d.
-fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
+fn costs(f: &mut Filler, of: &Facts, shares: &[Share]) -> Result<(), ChoiceError> {
     let energy = of.energy;
     // Where this is the only nest, what is computed over its space is read there alone.
-    let sums: Vec<&Sum> = of.shares.iter().flat_map(|s| &s.sums).collect();
+    let sums: Vec<&Sum> = shares.iter().flat_map(|s| &s.sums).collect();
     let nest = if let [only] = sums[..] { Some(only.domain) } else { None };
     // An array is read by later ones: by those that are stored, it is read outside of the sum.
     let mut read = FxHashSet::default();

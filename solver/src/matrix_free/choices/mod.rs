@@ -23,7 +23,7 @@ pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use fill::{Derived, Facts, derive, store};
 
 use std::fmt::{self, Write};
-use sumsq_energy::model::{ArrayId, ComputedId, GraphId, GroupId, SpaceId};
+use sumsq_energy::model::{ArrayId, ComputedId, Domain, GraphId, GroupId, SpaceId};
 
 /// The thing that a choice is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -65,6 +65,8 @@ pub enum Of {
     StoredLayout(SpaceId),
     /// An array of bytes: stored as such, or in the precision of what reads it.
     Bytes(ArrayId),
+    /// E and J^T r over a domain, which together are too long for one nest: cut into several, or left whole.
+    Nests(Domain),
     /// Parts that are stored over hyperedges and read by the gather at a vertex: copied beside its entries, or read through their number.
     Entries(GraphId, u16),
 }
@@ -90,6 +92,7 @@ impl Of {
                 "layout"
             }
             Of::Bytes(_) => "bytes",
+            Of::Nests(_) => "nests",
             Of::Entries(..) => "entries",
         }
     }

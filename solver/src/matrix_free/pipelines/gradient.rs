@@ -4,13 +4,14 @@
 //! where no preconditioner reads the blocks), then C entries of the diagonal to first order where some loss is of second
 //! order. Meaningless at excluded elements.
 
+use crate::matrix_free::choices::{Of, Value};
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
 use crate::matrix_free::pipelines::gather::{Parts, gather, stored_sums};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::pipelines::scatter::scatter;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
-use crate::matrix_free::sums::{Terms, pieces};
+use crate::matrix_free::sums::{Terms, count, pieces};
 use crate::matrix_free::vectors::{Role, What};
 use sumsq_codegen::{Expr, Func, RDom};
 use sumsq_energy::dag::ExprId;
@@ -43,14 +44,7 @@ pub fn residuals(k: &Skeleton) -> Vec<Scheduled> {
 
 fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     let k = d.k;
-    let kept = space.kept_entries();
-    let roots = |site: Site| -> Vec<ExprId> {
-        let (gradient, blocks) =
-            (k.routines.roots(Kind::Gradient, site), k.routines.roots(Kind::Blocks, site));
-        let first_order = k.routines.roots(Kind::FirstOrder, site);
-        let blocks = kept.iter().map(|&i| blocks[i]);
-        gradient.iter().copied().chain(blocks).chain(first_order.iter().copied()).collect()
-    };
+    let roots = |site: Site| space.gradient_roots(&k.routines, site);
     let id = What::GradientAndBlocks.of(space.id);
     let mut partials = vec![];
     for &(graph, slot) in space.slots.iter().filter(|_| !space.scatters) {
@@ -61,7 +55,12 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     }
     let vars = vars(space.dims);
     let at = coordinates(&vars);
-    let own = pieces(&k.routines.dag, &roots(Site::Element(space.id)));
+    let own = roots(Site::Element(space.id));
+    let nests = match k.choices.is(Of::Nests(Domain::Space(space.id)), Value::Split) {
+        true => count(&k.routines.dag, &own),
+        false => 1,
+    };
+    let own = pieces(&k.routines.dag, &own, nests);
     let mut own = own.iter().map(|piece| piece_at(d, space.id, piece, &at)).collect::<Vec<_>>().into_iter();
     let start = own.next().expect("there is a piece");
     let mut sums = vec![];
