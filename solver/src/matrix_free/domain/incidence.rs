@@ -97,7 +97,11 @@ impl Incidence {
         match packing {
             Packing::ByLength => {
                 for window in rows.chunks_mut(WINDOW * lanes) {
-                    window.sort_by_key(|&(v, from, length)| (std::cmp::Reverse(length), v, from));
+                    let shorter: Vec<u32> =
+                        window.iter().map(|&(_, _, length)| ROW as u32 - length).collect();
+                    let (_, order) = counting_sort(&shorter, ROW);
+                    let sorted: Vec<_> = order.into_iter().map(|r| window[r as usize]).collect();
+                    window.copy_from_slice(&sorted);
                 }
             }
             Packing::ByElement => {
@@ -117,7 +121,7 @@ impl Incidence {
         if rows.is_empty() {
             out.push_block(&[], &edges, lanes);
         }
-        out.list_rows(elements, &rows);
+        out.list_rows(&start, &rows);
         out.summed = if packing == Packing::ByLength { out.rows() } else { summed };
         out.list_entries(lanes);
         Ok(out)
@@ -138,23 +142,19 @@ impl Incidence {
         }
     }
 
-    /// Rows of one element were cut in order and sorting is stable in `from`, but lengths differ: order them by their first edge.
-    fn list_rows(&mut self, elements: usize, rows: &[(u32, u32, u32)]) {
+    /// Lists the rows of each element in the order in which they were cut from its incidences, which begin at `start`.
+    fn list_rows(&mut self, start: &[usize], rows: &[(u32, u32, u32)]) {
+        self.count = start.windows(2).map(|s| (s[1] - s[0]).div_ceil(ROW) as i32).collect();
+        let mut all = 0;
+        for count in &self.count {
+            self.first.push(all);
+            all += count;
+        }
+        self.of = vec![0; all.max(1) as usize];
         // Those without an incidence are padding.
-        let mut order: Vec<u32> = (0..rows.len() as u32).filter(|&r| rows[r as usize].2 > 0).collect();
-        order.sort_by_key(|&r| (rows[r as usize].0, rows[r as usize].1));
-        self.count = vec![0; elements];
-        for r in rows.iter().filter(|r| r.2 > 0) {
-            self.count[r.0 as usize] += 1;
-        }
-        let mut at = 0i32;
-        for c in &self.count {
-            self.first.push(at);
-            at += c;
-        }
-        self.of = order.into_iter().map(|r| r as i32).collect();
-        if self.of.is_empty() {
-            self.of.push(0);
+        for (r, &(v, from, _)) in rows.iter().enumerate().filter(|(_, row)| row.2 > 0) {
+            let cut = (from as usize - start[v as usize]) / ROW;
+            self.of[self.first[v as usize] as usize + cut] = r as i32;
         }
     }
 

@@ -430,9 +430,12 @@ impl Plan {
     }
 }
 
-/// A coordinate of an element, by its number.
+/// A coordinate of an element, by its number: of a list, the number, without divisions, which graphs of millions of edges would wait for.
 fn coordinate(element: usize, extents: &[usize], dim: usize) -> i32 {
-    (element / extents[..dim].iter().product::<usize>() % extents[dim]) as i32
+    match extents {
+        [_] => element as i32,
+        _ => (element / extents[..dim].iter().product::<usize>() % extents[dim]) as i32,
+    }
 }
 
 /// The error of numbers that a vector did not take.
