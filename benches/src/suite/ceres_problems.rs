@@ -2,7 +2,9 @@
 
 use super::published;
 use sumsq::{ArrayData, NamedArray};
-use sumsq_examples::demos::{Problem, arap_mesh_deformation, poisson_image_editing, shape_from_shading};
+use sumsq_examples::demos::{
+    DemoError, Problem, arap_mesh_deformation, poisson_image_editing, shape_from_shading,
+};
 use sumsq_examples::io::{npz::Archive, picture};
 
 /// As many steps as the time allows.
@@ -40,6 +42,7 @@ pub fn cases() -> Vec<Result<Case, String>> {
     vec![
         image_warping(),
         dog(),
+        finer_dog(),
         tulips_in_coffee(),
         skull(),
         published_poisson_image_editing(),
@@ -68,7 +71,16 @@ pub fn image_warping() -> Result<Case, String> {
 
 /// A posed mesh.
 pub fn dog() -> Result<Case, String> {
-    let scene = arap_mesh_deformation::Scene::dog_17k().map_err(|e| e.to_string())?;
+    arap_case(arap_mesh_deformation::Scene::dog_17k())
+}
+
+/// The same with four triangles for each.
+pub fn finer_dog() -> Result<Case, String> {
+    arap_case(arap_mesh_deformation::Scene::dog_68k())
+}
+
+fn arap_case(scene: Result<arap_mesh_deformation::Scene, DemoError>) -> Result<Case, String> {
+    let scene = scene.map_err(|e| e.to_string())?;
     let problem = scene.problem();
     let vertices = problem.inputs[0].shape[0];
     Ok(Case {

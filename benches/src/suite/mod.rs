@@ -13,6 +13,7 @@ mod engine;
 mod engine_pipelines;
 mod gradients;
 mod iteration;
+mod levels;
 mod materialize;
 mod pcg;
 mod photograph;
@@ -47,6 +48,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("pcg", || Ok(pcg::run())),
     ("wide", wide::run),
     ("preconditioners", preconditioners::run),
+    ("levels", levels::run),
     ("assembled", || Ok(assembled::run())),
     ("plan", || Ok(plan::run())),
     ("compile", || Ok(compile::run())),

@@ -76,9 +76,18 @@ impl Scene {
         Scene::posed(include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply"))
     }
 
+    /// The same with four triangles for each, 68,000 vertices.
+    pub fn dog_68k() -> Result<Scene, DemoError> {
+        let Scene { mesh, .. } = Scene::dog_17k()?;
+        Ok(Scene::of(mesh.subdivided()))
+    }
+
     fn posed(ply: &[u8]) -> Result<Scene, DemoError> {
-        let mesh = Mesh::from_ply(ply).map_err(DemoError::Data)?;
-        Ok(Scene { targets: targets(&POSE, &mesh.positions), mesh })
+        Ok(Scene::of(Mesh::from_ply(ply).map_err(DemoError::Data)?))
+    }
+
+    fn of(mesh: Mesh) -> Scene {
+        Scene { targets: targets(&POSE, &mesh.positions), mesh }
     }
 
     /// The problem: Offset and Angle of every vertex, started at rest. Each edge is in the graph in both directions.

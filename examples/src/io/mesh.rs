@@ -110,6 +110,24 @@ impl Mesh {
         rim
     }
 
+    /// The same surface with four triangles for each: the midpoint of every edge is a vertex, behind those that there are.
+    pub fn subdivided(&self) -> Mesh {
+        let mut positions = self.positions.clone();
+        let mut known = std::collections::BTreeMap::new();
+        let mut middle = |a: u32, b: u32| {
+            *known.entry([a.min(b), a.max(b)]).or_insert_with(|| {
+                positions.push((self.positions[a as usize] + self.positions[b as usize]) * 0.5);
+                positions.len() as u32 - 1
+            })
+        };
+        let parts = self.triangles.iter().flat_map(|&[a, b, c]| {
+            let (ab, bc, ca) = (middle(a, b), middle(b, c), middle(c, a));
+            [[a, ab, ca], [ab, b, bc], [ca, bc, c], [ab, bc, ca]]
+        });
+        let triangles = parts.collect();
+        Mesh { positions, triangles }
+    }
+
     /// The same triangles with other positions of as many vertices.
     pub fn at(&self, positions: Vec<Vec3>) -> Mesh {
         Mesh { positions, triangles: self.triangles.clone() }
@@ -160,6 +178,18 @@ mod tests {
         let mesh = Mesh::from_obj(text.as_bytes()).unwrap();
         assert_eq!(mesh.positions, square().positions[..4]);
         assert_eq!(mesh.triangles, [[0, 1, 2], [0, 2, 3], [0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_finer_mesh_has_the_same_surface() {
+        let (coarse, fine) = (square(), square().subdivided());
+        let inner = coarse.directed_edges().len() / 2;
+        assert_eq!(fine.positions.len(), coarse.positions.len() + inner);
+        let area = |mesh: &Mesh| mesh.triangles.iter().map(|t| mesh.face_normal(t).norm()).sum::<f32>();
+        assert!((area(&fine) - area(&coarse)).abs() < 1e-6);
+        // Of 5 edges each has two halves; three edges are new in each of two triangles.
+        assert_eq!((fine.triangles.len(), fine.directed_edges().len() / 2), (8, 5 * 2 + 2 * 3));
+        assert!(fine.triangles.iter().all(|t| fine.face_normal(t).z > 0.0), "the same side is outside");
     }
 
     #[test]
