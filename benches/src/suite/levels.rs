@@ -106,6 +106,8 @@ fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
             run.linear as f64,
             &format!("in {} steps", run.steps),
         );
+        let whole = format!("s of {:.3} s", run.seconds);
+        report.fact(&format!("{took}: set-ups of all steps"), run.set_up, &whole);
         (lowest, longest) = (lowest.min(run.lowest()), longest.max(run.seconds));
     }
     let target = 1.01 * lowest;
@@ -146,7 +148,7 @@ impl Side<'_> {
             steps: report.iterations.len(),
             linear: report.linear_iterations_total,
             seconds: start.elapsed().as_secs_f64(),
-            set_up: 0.0,
+            set_up: report.iterations.iter().map(|step| step.setup_seconds).sum(),
             termination: report.termination.name().into(),
         })
     }
