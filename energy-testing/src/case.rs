@@ -19,6 +19,8 @@ pub struct Case {
     pub excludes: Vec<(usize, Expr)>,
     /// `Bounds(X, lower, upper)`, with the field that each is of.
     pub bounds: Vec<(usize, Expr, Expr)>,
+    /// `NearNull(X, displacement)`, with the field that each is of.
+    pub near_nulls: Vec<(usize, Expr)>,
     /// `Energy(..)` and `Residual{..}`.
     pub groups: Vec<Group>,
 }
@@ -71,10 +73,19 @@ pub struct Group {
 /// A robust loss.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    pub kind: LossKind,
-    /// A number or a param.
-    pub scale: Expr,
+    pub rho: Rho,
     pub second_order: bool,
+}
+
+/// A function of the squared norm of a block.
+#[derive(Clone, Debug)]
+pub enum Rho {
+    /// A loss of the table with its scale: an expression without unknowns.
+    Scaled(LossKind, Expr),
+    /// `Power(p, eps)`: numbers or params.
+    Power(Expr, Expr),
+    /// `Loss(function(q) return .. end)`, of [`Expr::Squared`], numbers and params.
+    Formula(Expr),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +127,8 @@ pub enum Expr {
     Index(usize),
     /// `InBounds`, or `InBoundsExpanded` with a half-width.
     InBounds(Vec<i64>, Option<i64>),
+    /// q, of which a `Loss` is a function.
+    Squared,
     Call(Op, Vec<Expr>),
 }
 
@@ -243,6 +256,23 @@ impl Case {
             Op::Sample(image, _, channel) => channel.map_or(self.fields[*image].channels, |_| 1),
             Op::LP(..) => self.width(&operands[0]),
             _ => widest(),
+        }
+    }
+}
+
+impl Loss {
+    /// The expressions in it.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match &self.rho {
+            Rho::Scaled(_, of) | Rho::Formula(of) => vec![of],
+            Rho::Power(p, eps) => vec![p, eps],
+        }
+    }
+
+    pub fn parts_mut(&mut self) -> Vec<&mut Expr> {
+        match &mut self.rho {
+            Rho::Scaled(_, of) | Rho::Formula(of) => vec![of],
+            Rho::Power(p, eps) => vec![p, eps],
         }
     }
 }

@@ -34,6 +34,7 @@ pub fn evaluate(case: &Case, e: &Expr, place: &dyn Place) -> Vec<Dual> {
             return (*first..*end).map(|c| place.read(*source, at, c)).collect();
         }
         Expr::Index(d) => return vec![Dual::number(place.index(*d))],
+        Expr::Squared => unreachable!("q is nowhere but in a loss"),
         Expr::InBounds(offset, half_width) => {
             let k = half_width.unwrap_or(0);
             let moved = |by: i64| offset.iter().map(|o| o + by).collect::<Vec<_>>();

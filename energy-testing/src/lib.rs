@@ -11,11 +11,13 @@
 //! | [`dual`] | numbers that carry their derivatives |
 //! | [`reads`] | what an expression reads as written, and the box of that |
 //! | [`evaluate`] | the value of an expression at one place |
+//! | [`loss`] | losses of a squared norm, with derivatives |
 //! | [`system`] | all residuals with their derivatives, losses applied; E, J^T r, diag(J^T J), J^T J v |
 
 pub mod case;
 pub mod dual;
 pub mod evaluate;
+pub mod loss;
 pub mod reads;
 pub mod system;
 pub mod text;

@@ -1,6 +1,6 @@
 //! Reads of an expression as it is written, channel by channel, and the box of that.
 
-use crate::case::{At, Case, Expr, Op, Source};
+use crate::case::{At, Case, Expr, Loss, Op, Rho, Source};
 use std::collections::BTreeSet;
 
 /// One scalar read.
@@ -22,7 +22,8 @@ pub struct Reads {
 }
 
 impl Reads {
-    fn with(mut self, other: &Reads) -> Reads {
+    /// The reads of both.
+    pub fn with(mut self, other: &Reads) -> Reads {
         self.all.extend(other.all.iter().cloned());
         self.bounds |= other.bounds;
         self.index |= other.index;
@@ -84,6 +85,14 @@ impl Case {
                 };
                 (0..width).map(own).collect()
             }
+        }
+    }
+
+    /// Reads of the scale of a loss, which belong to each residual under it.
+    pub fn scale_reads(&self, loss: Option<&Loss>) -> Reads {
+        match loss.map(|l| &l.rho) {
+            Some(Rho::Scaled(_, scale)) => self.reads(scale).swap_remove(0),
+            _ => Reads::default(),
         }
     }
 

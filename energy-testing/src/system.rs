@@ -1,8 +1,9 @@
 //! All residuals of a case with their derivatives, and what a solver makes of them.
 
-use crate::case::{At, Case, Expr, Field, Kind, Loss, LossKind, Source};
+use crate::case::{At, Case, Expr, Field, Kind, Loss, Rho, Source};
 use crate::dual::Dual;
 use crate::evaluate::{Place, evaluate};
+use crate::loss::Shape;
 use crate::reads::Reads;
 use std::cell::Cell;
 
@@ -99,7 +100,7 @@ pub fn system(case: &Case, x: &[f64], noise: Noise) -> System {
     for of in &case.groups {
         let mut energy = 0.0;
         for value in &of.values {
-            let block = world.block(value, &masks);
+            let block = world.block(value, of.loss.as_ref(), &masks);
             energy += world.add_block(block, of.loss.as_ref(), &free, &mut rows);
         }
         energies.push(energy);
@@ -136,8 +137,16 @@ enum Domain {
     Graph(usize),
 }
 
-/// The channels of one value: per channel that is a residual its instances that count, as (instance, value).
-type Block = Vec<(usize, Vec<(usize, Dual)>)>;
+/// A scalar residual at an instance where it counts.
+struct Counted {
+    instance: usize,
+    /// True if its box leaves the domain.
+    cut: bool,
+    value: Dual,
+}
+
+/// The channels of one value: per channel that is a residual its domain, and the instances that count.
+type Block = Vec<(Domain, Vec<Counted>)>;
 
 #[derive(Clone, Copy)]
 struct World<'a> {
@@ -197,17 +206,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Evaluates what counts of a value. A channel that reads no unknown is a constant and left out.
-    fn block(self, value: &Expr, masks: &[Vec<bool>]) -> Block {
+    /// Evaluates what counts of a value. A channel that reads no unknown is a constant and left out. What the scale of a loss reads is
+    /// read with each channel.
+    fn block(self, value: &Expr, loss: Option<&Loss>, masks: &[Vec<bool>]) -> Block {
         let mut block = Vec::new();
-        for (channel, reads) in self.case.reads(value).iter().enumerate() {
-            let unknowns = self.case.unknown_reads(reads);
+        let of_scale = self.case.scale_reads(loss);
+        for (channel, reads) in self.case.reads(value).into_iter().enumerate() {
+            let unknowns = self.case.unknown_reads(&reads);
             if unknowns.is_empty() {
                 continue;
             }
-            let domain = self.domain(reads);
+            let reads = reads.with(&of_scale);
+            let domain = self.domain(&reads);
             let guard = match domain {
-                Domain::Space(s) if !reads.bounds => Some(self.case.reach(reads, self.case.spaces[s].len())),
+                Domain::Space(s) if !reads.bounds => Some(self.case.reach(&reads, self.case.spaces[s].len())),
                 _ => None,
             };
             let mut instances = Vec::new();
@@ -221,46 +233,32 @@ impl<'a> World<'a> {
                     continue;
                 }
                 let cut = guard.as_ref().is_some_and(|(lo, hi)| !here.inside(lo, hi));
-                let result = match cut {
+                let value = match cut {
                     true => Dual::number(0.0),
                     false => self.rounded(evaluate(self.case, value, &here).swap_remove(channel)),
                 };
-                instances.push((instance, result));
+                instances.push(Counted { instance, cut, value });
             }
-            block.push((self.instances(domain), instances));
+            block.push((domain, instances));
         }
         block
     }
 
     /// Adds the rows of a value and returns its share of E.
     fn add_block(self, block: Block, loss: Option<&Loss>, free: &[bool], rows: &mut Vec<Row>) -> f64 {
-        let instances = block.iter().map(|(n, _)| *n).max().unwrap_or(0);
-        let mut squares = vec![0.0; instances];
-        for (_, counted) in &block {
-            counted.iter().for_each(|(i, r)| squares[*i] += r.value * r.value);
-        }
-        let scale = loss.map(|l| evaluate(self.case, &l.scale, &self.at(Domain::Space(0), 0))[0].value);
-        let mut shapes: Vec<Shape> = Vec::new();
-        for &q in &squares {
-            let mut shape = Shape::new(loss, scale.unwrap_or(1.0), q);
-            // log(1 + q/s^2) and s^2 - s^2 (..) are no better than s^2.
-            if loss.is_some() {
-                shape.rho += scale.unwrap_or(1.0).powi(2) * (self.off() - 1.0);
-            }
-            shapes.push(shape);
-        }
+        let Some(&(domain, _)) = block.first() else { return 0.0 };
+        let shapes = self.shapes(&block, domain, loss);
+        let instances = shapes.len();
         // Sums over the rows of a block: r^T J, scalar by scalar.
         let mut bends: Vec<Vec<(usize, f64)>> = vec![vec![]; instances];
-        for (_, counted) in &block {
-            for (i, r) in counted {
-                let sum = Dual { slopes: std::mem::take(&mut bends[*i]), ..Dual::default() };
-                bends[*i] = Dual::chain(0.0, [(1.0, &sum), (r.value, r)]).slopes;
-            }
+        for Counted { instance: i, value: r, .. } in block.iter().flat_map(|(_, counted)| counted) {
+            let sum = Dual { slopes: std::mem::take(&mut bends[*i]), ..Dual::default() };
+            bends[*i] = Dual::chain(0.0, [(1.0, &sum), (r.value, r)]).slopes;
         }
         let mut energy = 0.0;
         let mut seen = vec![false; instances];
         for (_, counted) in block {
-            for (i, r) in counted {
+            for Counted { instance: i, value: r, .. } in counted {
                 if !std::mem::replace(&mut seen[i], true) {
                     energy += shapes[i].rho;
                 }
@@ -283,6 +281,28 @@ impl<'a> World<'a> {
             }
         }
         energy
+    }
+
+    /// The weights of a block at each instance of its domain.
+    fn shapes(self, block: &Block, domain: Domain, loss: Option<&Loss>) -> Vec<Shape> {
+        let instances = block.iter().map(|(domain, _)| self.instances(*domain)).max().unwrap_or(0);
+        let mut squares = vec![0.0; instances];
+        let mut all_cut = vec![true; squares.len()];
+        for Counted { instance, cut, value } in block.iter().flat_map(|(_, counted)| counted) {
+            squares[*instance] += value.value * value.value;
+            all_cut[*instance] &= cut;
+        }
+        let shape = |(instance, &q): (usize, &f64)| {
+            let Some(loss) = loss else { return Shape::plain(q) };
+            let scale = match &loss.rho {
+                // Outside of the box nothing is read; rho(0) is 0 whatever the scale.
+                Rho::Scaled(..) if all_cut[instance] => return Shape::plain(0.0),
+                Rho::Scaled(_, scale) => evaluate(self.case, scale, &self.at(domain, instance))[0].value,
+                _ => f64::NAN,
+            };
+            Shape::new(self.case, loss, scale, q, &|| self.off())
+        };
+        squares.iter().enumerate().map(shape).collect()
     }
 
     fn rounded(self, mut result: Dual) -> Dual {
@@ -383,84 +403,5 @@ impl Place for Here<'_> {
 
     fn is_wary(&self) -> bool {
         self.world.noise.wary
-    }
-}
-
-/// A block under its loss.
-#[derive(Clone, Copy)]
-struct Shape {
-    rho: f64,
-    /// sqrt(rho'), 0 where rho' <= 0.
-    root: f64,
-    alpha: f64,
-    /// alpha / q.
-    bend: f64,
-}
-
-impl Shape {
-    /// Of a block whose squares add up to q (Triggs et al., "Bundle adjustment -- a modern synthesis", section 4.3).
-    fn new(loss: Option<&Loss>, s: f64, q: f64) -> Shape {
-        let Some(loss) = loss else { return Shape { rho: q, root: 1.0, alpha: 0.0, bend: 0.0 } };
-        let Jet(rho, slope, curvature) = rho(loss.kind, s, q);
-        if slope <= 0.0 {
-            return Shape { rho, root: 0.0, alpha: 0.0, bend: 0.0 };
-        }
-        let root = slope.sqrt();
-        if !loss.second_order || curvature >= 0.0 || q == 0.0 {
-            return Shape { rho, root, alpha: 0.0, bend: 0.0 };
-        }
-        // alpha is the smaller root of alpha^2/2 - alpha - q rho''/rho' = 0, where it has one below 1.
-        let square = 1.0 + 2.0 * q * curvature / slope;
-        let alpha = if square > 1e-6 { 1.0 - square.sqrt() } else { 0.0 };
-        Shape { rho, root, alpha, bend: alpha / q }
-    }
-}
-
-/// A value with its first and second derivative by q.
-#[derive(Clone, Copy)]
-struct Jet(f64, f64, f64);
-
-impl Jet {
-    fn map(self, f: f64, d: f64, dd: f64) -> Jet {
-        Jet(f, d * self.1, dd * self.1 * self.1 + d * self.2)
-    }
-    fn scaled(self, by: f64, plus: f64) -> Jet {
-        Jet(by * self.0 + plus, by * self.1, by * self.2)
-    }
-}
-
-/// rho(q), with derivatives from those of its parts.
-fn rho(kind: LossKind, s: f64, q: f64) -> Jet {
-    let (q, s2) = (Jet(q, 1.0, 0.0), s * s);
-    let ratio = q.scaled(1.0 / s2, 0.0);
-    match kind {
-        LossKind::Huber if q.0 <= s2 => q,
-        LossKind::Huber => {
-            let root = q.0.sqrt();
-            q.map(root, 0.5 / root, -0.25 / (root * q.0)).scaled(2.0 * s, -s2)
-        }
-        LossKind::Cauchy => {
-            let b = ratio.scaled(1.0, 1.0);
-            b.map(ratio.0.ln_1p(), 1.0 / b.0, -1.0 / (b.0 * b.0)).scaled(s2, 0.0)
-        }
-        LossKind::Tukey if q.0 > s2 => Jet(s2 / 3.0, 0.0, 0.0),
-        // s^2/3 (1 - (1 - r)^3) = s^2 (r - r^2 + r^3/3), which does not cancel.
-        LossKind::Tukey => {
-            let r = ratio.0;
-            ratio.map(r * (1.0 - r + r * r / 3.0), (1.0 - r).powi(2), -2.0 * (1.0 - r)).scaled(s2, 0.0)
-        }
-        // 2 s^2 (root - 1), by r = (root - 1) (root + 1).
-        LossKind::SoftL1 => {
-            let root = (1.0 + ratio.0).sqrt();
-            ratio.map(2.0 * ratio.0 / (root + 1.0), 1.0 / root, -0.5 * root.powi(-3)).scaled(s2, 0.0)
-        }
-        LossKind::Arctan => {
-            let (r, b) = (ratio.0, 1.0 + ratio.0 * ratio.0);
-            ratio.map(r.atan(), 1.0 / b, -2.0 * r / (b * b)).scaled(s2, 0.0)
-        }
-        LossKind::GemanMcClure => {
-            let b = 1.0 + ratio.0;
-            ratio.map(ratio.0 / b, b.powi(-2), -2.0 * b.powi(-3)).scaled(s2, 0.0)
-        }
     }
 }

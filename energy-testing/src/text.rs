@@ -1,6 +1,6 @@
 //! A case as an energy file.
 
-use crate::case::{At, Case, Expr, Group, Kind, Loss, Op, Source};
+use crate::case::{At, Case, Expr, Group, Kind, Loss, Op, Rho, Source};
 use std::fmt::Write;
 
 impl Case {
@@ -56,6 +56,10 @@ impl Case {
             let (lower, upper) = (self.expression(lower), self.expression(upper));
             writeln!(out, "Bounds({}, {lower}, {upper})", self.name(Source::Field(*f)))?;
         }
+        for (f, displacement) in &self.near_nulls {
+            let (name, displacement) = (self.name(Source::Field(*f)), self.expression(displacement));
+            writeln!(out, "NearNull({name}, {displacement})")?;
+        }
         self.groups.iter().try_for_each(|g| self.group(out, g))
     }
 
@@ -70,8 +74,13 @@ impl Case {
     }
 
     fn loss(&self, loss: &Loss) -> String {
-        let name = format!("{:?}", loss.kind);
-        let first = format!("{name}({})", self.expression(&loss.scale));
+        let parts: Vec<String> = loss.parts().into_iter().map(|e| self.expression(e)).collect();
+        let all = parts.join(", ");
+        let first = match &loss.rho {
+            Rho::Scaled(kind, _) => format!("{kind:?}({all})"),
+            Rho::Power(..) => format!("Power({all})"),
+            Rho::Formula(_) => format!("Loss(function(q) return {all} end)"),
+        };
         if loss.second_order { format!("SecondOrder({first})") } else { first }
     }
 
@@ -108,6 +117,7 @@ impl Case {
             Expr::Param(p, Some(c)) if self.params[*p].len() == 1 && *c == 0 => format!("p{p}"),
             Expr::Param(p, Some(c)) => format!("p{p}({c})"),
             Expr::Read(source, at, channels) => self.read(*source, at, *channels),
+            Expr::Squared => "q".into(),
             Expr::Index(d) => format!("Index({d})"),
             Expr::InBounds(offset, None) => format!("InBounds({})", list(offset)),
             Expr::InBounds(offset, Some(k)) => format!("InBoundsExpanded({}, {k})", list(offset)),

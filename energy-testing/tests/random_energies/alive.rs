@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use sumsq_codegen_testing::rng::Rng;
-use sumsq_energy_testing::case::{At, Case, Expr, Kind, Source};
+use sumsq_energy_testing::case::{At, Case, Expr, Kind, Rho, Source};
 use sumsq_energy_testing::dual::Dual;
 use sumsq_energy_testing::evaluate::{Place, evaluate};
 use sumsq_energy_testing::reads::Access;
@@ -45,7 +45,11 @@ pub fn is_alive_everywhere(case: &Case) -> bool {
     let values = case.groups.iter().flat_map(|g| &g.values);
     let computed = case.computed.iter().map(|c| &c.value);
     let masks = case.excludes.iter().map(|(_, e)| e);
-    values.chain(computed).chain(masks).all(|e| is_alive(case, e, &mut Rng::new(1)))
+    let scales = case.groups.iter().filter_map(|g| match &g.loss.as_ref()?.rho {
+        Rho::Scaled(_, scale) => Some(scale),
+        _ => None,
+    });
+    values.chain(computed).chain(masks).chain(scales).all(|e| is_alive(case, e, &mut Rng::new(1)))
 }
 
 /// Random values for all that is read, one of them changed.

@@ -1,7 +1,7 @@
 //! Smaller cases that fail too.
 
 use std::time::{Duration, Instant};
-use sumsq_energy_testing::case::{Case, Expr, Field, Kind, Source};
+use sumsq_energy_testing::case::{Case, Expr, Field, Group, Kind, Loss, Source};
 
 /// No more smaller cases are tried after this.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,6 +45,9 @@ fn smaller(case: &Case) -> Vec<Case> {
     }
     for k in 0..case.excludes.len() {
         with(&|c| drop(c.excludes.remove(k)));
+    }
+    for k in 0..case.near_nulls.len() {
+        with(&|c| drop(c.near_nulls.remove(k)));
     }
     for k in 0..case.bounds.len() {
         with(&|c| drop(c.bounds.remove(k)));
@@ -177,6 +180,10 @@ fn all_expressions(case: &mut Case) -> Vec<&mut Expr> {
     let computed = case.computed.iter_mut().map(|c| &mut c.value);
     let excludes = case.excludes.iter_mut().map(|(_, e)| e);
     let bounds = case.bounds.iter_mut().flat_map(|(_, l, u)| [l, u]);
-    let values = case.groups.iter_mut().flat_map(|g| g.values.iter_mut());
-    values.chain(computed).chain(excludes).chain(bounds).collect()
+    let near_nulls = case.near_nulls.iter_mut().map(|(_, e)| e);
+    fn of_group(g: &mut Group) -> impl Iterator<Item = &mut Expr> {
+        g.values.iter_mut().chain(g.loss.iter_mut().flat_map(Loss::parts_mut))
+    }
+    let groups = case.groups.iter_mut().flat_map(of_group);
+    groups.chain(computed).chain(excludes).chain(bounds).chain(near_nulls).collect()
 }

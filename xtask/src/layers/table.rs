@@ -66,7 +66,7 @@ pub const CRATES: [Crate; 5] = [
     },
     Crate {
         folder: "energy-testing",
-        layers: &["case", "text", "dual", "reads", "evaluate", "system"],
+        layers: &["case", "text", "dual", "reads", "evaluate", "loss", "system"],
         circle: 1,
     },
     Crate {

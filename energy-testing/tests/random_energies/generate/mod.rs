@@ -1,13 +1,26 @@
 //! Random cases.
 
+mod extras;
+
 use crate::alive::is_alive;
 use sumsq_codegen_testing::rng::Rng;
 use sumsq_energy_testing::case::{
-    At, Case, Computed, Expr, Field, Graph, Group, Kind, Loss, LossKind, Op, Source,
+    At, Case, Computed, Expr, Field, Graph, Group, Kind, Loss, Op, Rho, Source,
 };
 
 /// The case of a seed.
 pub fn case(seed: u64) -> Case {
+    let mut g = plain_generator(seed);
+    g.extras(seed);
+    g.case
+}
+
+/// The case that a seed had before there were formulas as losses, scales read from arrays and near-null displacements.
+pub fn plain(seed: u64) -> Case {
+    plain_generator(seed).case
+}
+
+fn plain_generator(seed: u64) -> Generator {
     let mut g = Generator { rng: Rng::new(seed), case: Case::default(), max: 2 };
     g.spaces();
     g.fields();
@@ -18,7 +31,7 @@ pub fn case(seed: u64) -> Case {
     g.residuals();
     g.read_all_unknowns();
     g.bounds();
-    g.case
+    g
 }
 
 /// The place where an expression stands.
@@ -218,14 +231,8 @@ impl Generator {
     }
 
     fn loss(&mut self) -> Loss {
-        use LossKind::*;
-        let kind = self.rng.pick(&[Huber, Cauchy, Tukey, SoftL1, Arctan, GemanMcClure]);
-        let positive = (0..self.case.params.len()).find(|&p| self.case.params[p][0] > 0.0);
-        let scale = match positive {
-            Some(p) if self.rng.percent(50) => Expr::Param(p, Some(0)),
-            _ => Expr::Number(self.rng.range(200, 3000) as f64 / 1024.0),
-        };
-        Loss { kind, scale, second_order: self.rng.percent(40) }
+        let rho = Rho::Scaled(self.kind(), self.positive());
+        Loss { rho, second_order: self.rng.percent(40) }
     }
 
     /// Every unknown is read by some residual.
