@@ -71,7 +71,19 @@ impl Bench {
     pub fn sumsq_where(&self, variables: &[(&str, &str)], args: &[&str]) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sumsq"));
         command.envs(variables.iter().copied());
-        let output = command.args(args).current_dir(self.0.path()).output().unwrap();
+        self.run(command.args(args))
+    }
+
+    /// `sumsq solve energy.t --inputs inputs.npz --output o.npz`, and more, with at most so many KiB of address space.
+    pub fn solve_within(&self, kib: usize, more: &str) -> Run {
+        let tool = env!("CARGO_BIN_EXE_sumsq");
+        let line =
+            format!("ulimit -v {kib}; exec {tool} solve energy.t --inputs inputs.npz --output o.npz {more}");
+        self.run(Command::new("sh").args(["-c", &line]))
+    }
+
+    fn run(&self, command: &mut Command) -> Run {
+        let output = command.current_dir(self.0.path()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Run { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }

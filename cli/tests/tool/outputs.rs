@@ -164,26 +164,14 @@ fn a_limit_is_no_failure_and_is_said() {
     }
 }
 
-/// Runs the tool with at most so many KiB of address space.
-fn within(bench: &Bench, kib: usize, more: &str) -> std::process::Output {
-    let tool = env!("CARGO_BIN_EXE_sumsq");
-    let line =
-        format!("ulimit -v {kib}; exec {tool} solve energy.t --inputs inputs.npz --output o.npz {more}");
-    Command::new("sh").args(["-c", &line]).current_dir(bench.path("")).output().unwrap()
-}
-
 #[test]
 fn threads_and_stacks_are_modest() {
     let bench = fit();
     bench.solve(&["--threads", "100000"]).fails_with(2, "--threads: expected at most 1024, came 100000");
     bench.solve(&["--threads", "1024"]).succeeds();
-    let ended = within(&bench, 1_500_000, "--threads 2");
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    bench.solve_within(1_500_000, "--threads 2").succeeds();
     std::fs::remove_file(bench.path("o.npz")).unwrap();
-    let ended = within(&bench, 1_500_000, "--threads 1000");
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(2), "{said}");
-    assert!(said.contains("1000 threads were asked for"), "{said}");
+    bench.solve_within(1_500_000, "--threads 1000").fails_with(2, "1000 threads were asked for");
     assert_eq!(bench.files(), ["energy.t", "inputs.npz"]);
 }
 
