@@ -1,16 +1,25 @@
-//! The same bits for any number of threads and from run to run, at odd sizes that make several strips.
+//! The same bits for any number of threads, wherever memory lies and from run to run, at odd sizes that make several strips.
 
-use sumsq::{CompileOptions, NamedArray, Options, Precision, Preconditioner, SolveOptions, Solver};
+use sumsq::codegen::Target;
+use sumsq::{
+    ArrayData, ArrayView, CompileOptions, NamedArray, Options, Precision, Preconditioner, ProblemData,
+    SolveOptions, Solver,
+};
 use sumsq_tests::{Random, bind, bits, doubles, indices};
 
 /// Everything of a solve that must not depend on the number of threads.
 fn outcome(text: &str, arrays: &[NamedArray], options: &Options) -> [Vec<u64>; 2] {
     let (energy, start) = bind(text, arrays);
     let solver = Solver::compile(energy, &options.compile).unwrap();
-    let mut problem = solver.plan(&start).unwrap();
+    outcome_of(&solver, &start, &options.solve)
+}
+
+/// The same of two solves by one plan.
+fn outcome_of(solver: &Solver, start: &ProblemData<'_>, options: &SolveOptions) -> [Vec<u64>; 2] {
+    let mut problem = solver.plan(start).unwrap();
     let mut solve = || {
         let mut data = start.clone();
-        let report = problem.solve(&mut data, &options.solve).unwrap();
+        let report = problem.solve(&mut data, options).unwrap();
         assert!(report.iterations.iter().any(|i| i.accepted), "{report:?}");
         let mut numbers = vec![report.energy_initial.to_bits()];
         for i in &report.iterations {
@@ -27,6 +36,19 @@ fn outcome(text: &str, arrays: &[NamedArray], options: &Options) -> [Vec<u64>; 2
     first
 }
 
+fn compiled(precision: Precision, preconditioner: Preconditioner, threads: usize) -> CompileOptions {
+    CompileOptions { precision, preconditioner, threads: Some(threads), ..CompileOptions::default() }
+}
+
+fn three_steps() -> SolveOptions {
+    SolveOptions {
+        iterations: Some(3),
+        linear_iterations: Some(30),
+        function_tolerance: Some(0.0),
+        ..SolveOptions::default()
+    }
+}
+
 #[track_caller]
 fn same_bits(text: &str, arrays: &[NamedArray]) {
     let settings = [
@@ -36,20 +58,8 @@ fn same_bits(text: &str, arrays: &[NamedArray]) {
     ];
     for (precision, preconditioner) in settings {
         let with = |threads| {
-            let options = Options {
-                compile: CompileOptions {
-                    precision,
-                    preconditioner,
-                    threads: Some(threads),
-                    ..CompileOptions::default()
-                },
-                solve: SolveOptions {
-                    iterations: Some(3),
-                    linear_iterations: Some(30),
-                    function_tolerance: Some(0.0),
-                    ..SolveOptions::default()
-                },
-            };
+            let options =
+                Options { compile: compiled(precision, preconditioner, threads), solve: three_steps() };
             outcome(text, arrays, &options)
         };
         let one = with(1);
@@ -59,21 +69,57 @@ fn same_bits(text: &str, arrays: &[NamedArray]) {
     }
 }
 
-#[test]
-fn images() {
-    let text = r#"
-        local W, H = Dim("W", 0), Dim("H", 1)
-        local X = Unknown("X", opt_float2, {W,H}, 0)
-        local A = Array("A", opt_float2, {W,H}, 1)
-        Exclude(greater(A(0,0,0), 0.95))
-        Energy(0.3 * (X(0,0) - A(0,0)))
-        for x, y in Stencil { {1,0}, {0,1}, {-2,1} } do Energy(X(0,0) - X(x,y) * cos(X(0,0,1))) end
-    "#;
+const IMAGES: &str = r#"
+    local W, H = Dim("W", 0), Dim("H", 1)
+    local X = Unknown("X", opt_float2, {W,H}, 0)
+    local A = Array("A", opt_float2, {W,H}, 1)
+    Exclude(greater(A(0,0,0), 0.95))
+    Energy(0.3 * (X(0,0) - A(0,0)))
+    for x, y in Stencil { {1,0}, {0,1}, {-2,1} } do Energy(X(0,0) - X(x,y) * cos(X(0,0,1))) end
+"#;
+
+fn images_of() -> [NamedArray; 2] {
     let (w, h) = (131, 257);
     let mut random = Random::new(1);
-    let numbers = [random.numbers(2 * w * h), random.numbers(2 * w * h)];
-    let [x, a] = numbers;
-    same_bits(text, &[doubles("X", &[h, w, 2], x), doubles("A", &[h, w, 2], a)]);
+    ["X", "A"].map(|name| doubles(name, &[h, w, 2], random.numbers(2 * w * h)))
+}
+
+#[test]
+fn images() {
+    same_bits(IMAGES, &images_of());
+}
+
+/// The numbers of an array from a place on in more memory.
+fn moved(array: &NamedArray, by: usize) -> Vec<f64> {
+    let ArrayData::F64(values) = &array.data else { panic!("doubles") };
+    [&vec![f64::NAN; by], &values[..]].concat()
+}
+
+/// Arrays begin at each place within a line of a cache, and before each plan the heap moves by a leak of its own. Vectors that do not fit into the
+/// caches are stored around them, by code of its own where they lie so.
+#[test]
+fn addresses() {
+    let arrays = images_of();
+    let (energy, _) = bind(IMAGES, &arrays);
+    for precision in [Precision::Mixed, Precision::F32, Precision::F64] {
+        let mut expected: Option<[Vec<u64>; 2]> = None;
+        for last in [usize::MAX, 1] {
+            let mut target = Target::host();
+            target.caches.last = last;
+            let options = compiled(precision, Preconditioner::Auto, 3);
+            let solver = Solver::compile_for(energy.clone(), &options, target).unwrap();
+            for by in 0..8 {
+                let memory = arrays.each_ref().map(|a| moved(a, by));
+                let views = arrays.iter().zip(&memory);
+                let views = views.map(|(a, m)| ArrayView::new(&a.name, &a.shape, &m[by..]));
+                let data = ProblemData::bind(&energy, views).unwrap();
+                std::mem::forget(vec![0u8; 7777 * by + 13]);
+                let came = outcome_of(&solver, &data, &three_steps());
+                let first = expected.get_or_insert_with(|| came.clone());
+                assert!(came == *first, "{precision:?}, caches of {last}: moved by {by}, bits differ");
+            }
+        }
+    }
 }
 
 #[test]

@@ -92,6 +92,12 @@ impl Bench {
     pub fn solve(&self, more: &[&str]) -> Run {
         self.sumsq(&[&["solve", "energy.t", "--inputs", "inputs.npz"], more].concat())
     }
+
+    /// The same by a command that runs the tool.
+    pub fn solve_by(&self, tool: &[&str], more: &[&str]) -> Run {
+        let args = [&tool[1..], &["solve", "energy.t", "--inputs", "inputs.npz"], more].concat();
+        self.run(Command::new(tool[0]).args(args))
+    }
 }
 
 impl Run {

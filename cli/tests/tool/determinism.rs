@@ -1,6 +1,7 @@
 //! Bits of results across processes: each has other addresses, and other numbers of threads are asked for.
 
 use crate::bench::{Bench, doubles};
+use std::process::Command;
 
 fn problem() -> Bench {
     let bench = Bench::new(
@@ -14,7 +15,8 @@ Energy(X(0, 0, 0) * T() - A(0, 0), sin(X(0, 0, 1)) - X(1, 0, 0) * A(0, 0), 0.3 *
 Residual{name="robust", loss=Cauchy(0.3), exp(Y(0)) * T() - 1.5, Y(0) - 0.5 * Y(1)}
 "#,
     );
-    let (w, h, n) = (61, 47, 301);
+    // Sums are those of several strips.
+    let (w, h, n) = (131, 257, 20_001);
     let wave = |count: usize, step: f64| (0..count).map(|i| (i as f64 * step).sin()).collect::<Vec<f64>>();
     bench.inputs(&[
         doubles("X", &[h, w, 2], &wave(2 * w * h, 0.37)),
@@ -25,9 +27,11 @@ Residual{name="robust", loss=Cauchy(0.3), exp(Y(0)) * T() - 1.5, Y(0) - 0.5 * Y(
     bench
 }
 
+const ENDS: [&str; 4] = ["--output", "o.npz", "--iterations", "6"];
+
 /// The bytes of the unknowns.
 fn solved(bench: &Bench, more: &[&str]) -> Vec<u8> {
-    bench.solve(&[&["--output", "o.npz", "--iterations", "6"], more].concat()).succeeds();
+    bench.solve(&[&ENDS[..], more].concat()).succeeds();
     std::fs::read(bench.path("o.npz")).unwrap()
 }
 
@@ -39,6 +43,33 @@ fn processes_and_threads_do_not_change_a_bit() {
         for threads in ["1", "2", "3", "7"] {
             let came = solved(&bench, &["--precision", precision, "--threads", threads]);
             assert!(came == expected, "{precision}, {threads} threads");
+        }
+    }
+}
+
+/// Addresses without and with their randomisation, arrays on the heap and in pages of their own, a heap and a stack that begin elsewhere.
+#[test]
+fn address_layouts_do_not_change_a_bit() {
+    let bench = problem();
+    let heap = "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.top_pad=123457";
+    let pages = "glibc.malloc.mmap_threshold=4096:glibc.malloc.perturb=165";
+    let tunables = |text| format!("GLIBC_TUNABLES={text}");
+    let stack = |bytes: usize| format!("MOVES_THE_STACK={}", "x".repeat(bytes));
+    let layouts = [tunables(heap), tunables(pages), stack(1), stack(99), stack(70_001)];
+    // Some sandboxes forbid the first.
+    let fixed: &[&str] = &["setarch", "-R"];
+    let is_there = Command::new("setarch").args(["-R", "true"]).status().is_ok_and(|s| s.success());
+    let starts = if is_there { vec![&[][..], fixed] } else { vec![&[][..]] };
+    for precision in ["mixed", "f32", "f64"] {
+        let more = ["--precision", precision, "--threads", "3"];
+        let expected = solved(&bench, &more);
+        for start in &starts {
+            for layout in &layouts {
+                let tool = [&["env", layout.as_str()], *start, &[env!("CARGO_BIN_EXE_sumsq")]].concat();
+                bench.solve_by(&tool, &[&ENDS[..], &more].concat()).succeeds();
+                let came = std::fs::read(bench.path("o.npz")).unwrap();
+                assert!(came == expected, "{precision}, {start:?}, {}", &layout[..layout.len().min(60)]);
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use crate::support::plane;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, View};
-use sumsq_codegen::{Constraint, Func, Layout, Pipeline, RDom, ScalarType, Schedule, Tail, Target};
+use sumsq_codegen::{
+    Constraint, Func, Input, Layout, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Target, Var,
+};
 
 const F64: ScalarType = ScalarType::F64;
 const EXTENTS: [i32; 2] = [53, 3];
@@ -95,4 +97,54 @@ fn stores_around_the_caches_may_begin_anywhere() {
             }
         }
     }
+}
+
+/// Sums of products that may be fused, a quotient and a function, of rows that may lie anywhere as those of the output may.
+fn rounded() -> Pipeline {
+    let mut p = Pipeline::new("rounded");
+    let [x, y] = Var::all(["x", "y"]);
+    let input = p.input(Input::strided("in", &[ScalarType::F32], 2));
+    let near = |dx: i32| input.of((x + dx, y));
+    let sum = near(0) * 0.3f32 + near(1) * near(2) * 1.7f32 + near(2) * near(0);
+    let out = p.define("out", [x, y], (sum.clone() * 0.1f32).exp() / (sum.clone() * sum + 0.7f32));
+    p.output_strided(&out, Constraint::defaults(2));
+    p
+}
+
+/// Bits of the output, whose first element and whose input's lie so many elements behind a line of a cache, rows this far apart.
+fn bits_at(compiled: &Compiled, pool: &Pool, [from, to]: [usize; 2], pitch: usize) -> Vec<u32> {
+    let [width, height] = EXTENTS.map(|n| n as usize);
+    let dims =
+        |width: usize| [Dimension::new(0, width as i32, 1), Dimension::new(0, height as i32, pitch as i64)];
+    let (mut read, mut written) =
+        (vec![f32::NAN; 16 + 16 + height * pitch], vec![0.0f32; 16 + 16 + height * pitch]);
+    let [read_line, line] = [read.as_ptr(), written.as_ptr()].map(|start| start.align_offset(64));
+    for (x, y) in (0..width + 2).flat_map(|x| (0..height).map(move |y| (x, y))) {
+        read[read_line + from + y * pitch + x] = (x as f32 * 0.37 + y as f32 * 1.9).sin();
+    }
+    {
+        let input = View::reading(&read[read_line + from..], &dims(width + 2)).expect("room");
+        let out = View::new(&mut written[line + to..], &dims(width)).expect("room");
+        compiled.run(pool, &[("in", &input), ("out", &out)], &[]).expect("runs");
+    }
+    let rows = (0..height).map(|y| &written[line + to + y * pitch..][..width]);
+    rows.flatten().map(|v| v.to_bits()).collect()
+}
+
+/// Code for vectors that are aligned and code for those that are not compute the same bits, also where operations may be reordered.
+#[test]
+fn addresses_do_not_change_a_bit() {
+    let (p, pool) = (rounded(), Pool::new(3));
+    let mut all = vec![];
+    for (tail, around) in [(Tail::Predicate, 1), (Tail::ShiftInwards, 1), (Tail::Predicate, 0)] {
+        let mut s = Schedule::new();
+        s.func("out").relaxed().vectorize("x", 8, tail).parallel("y").non_temporal(around.into());
+        let compiled = Compiled::new(&p, &s, &Target::host()).expect("compiles");
+        for to in 0..16 {
+            // Rows of whole lines, and others.
+            all.extend([64, 80, 61].map(|pitch| bits_at(&compiled, &pool, [3 * to % 16, to], pitch)));
+        }
+    }
+    assert!(all.iter().all(|bits| *bits == all[0]), "bits follow addresses");
+    assert!(all[0].iter().collect::<std::collections::BTreeSet<_>>().len() > 100);
 }
