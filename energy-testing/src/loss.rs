@@ -20,8 +20,8 @@ impl Shape {
     }
 
     /// Of a block whose squares add up to q (Triggs et al., "Bundle adjustment -- a modern synthesis", section 4.3). `scale` is that of
-    /// the loss there, if it has one; each result is off by the factors of `off`.
-    pub fn new(case: &Case, loss: &Loss, scale: f64, q: f64, off: &dyn Fn() -> f64) -> Shape {
+    /// the loss there, if it has one; each result is off by the factors of `off`, and rho' by up to `least`.
+    pub fn new(case: &Case, loss: &Loss, scale: f64, q: f64, least: f64, off: &dyn Fn() -> f64) -> Shape {
         let Jet { of: [mut rho, slope, curvature], .. } = match &loss.rho {
             Rho::Scaled(kind, _) => scaled(*kind, scale, q),
             Rho::Power(p, eps) => {
@@ -35,6 +35,7 @@ impl Shape {
         if matches!(loss.rho, Rho::Scaled(..)) {
             rho += scale * scale * (off() - 1.0);
         }
+        let slope = if off() < 1.0 { slope - least } else { slope + least };
         if slope <= 0.0 {
             return Shape { rho, root: 0.0, alpha: 0.0, bend: 0.0 };
         }

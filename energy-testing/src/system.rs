@@ -12,18 +12,25 @@ use std::cell::Cell;
 pub struct Noise {
     /// Share by which every result is off, in either direction: to see how far rounding reaches.
     pub share: f64,
+    /// The least weight of a residual under a loss that does not vanish: what is smaller may be 0.
+    pub least: f64,
     pub seed: u64,
     /// True if what a rounding decides is NaN.
     pub wary: bool,
 }
 
 impl Noise {
-    pub const NONE: Noise = Noise { share: 0.0, seed: 0, wary: false };
+    pub const NONE: Noise = Noise { share: 0.0, least: 0.0, seed: 0, wary: false };
     /// Exact, but for what is open.
     pub const WARY: Noise = Noise { wary: true, ..Noise::NONE };
 
-    pub fn new(share: f64, seed: u64) -> Noise {
-        Noise { share, seed, wary: true }
+    pub const fn new(share: f64, least: f64) -> Noise {
+        Noise { share, least, seed: 0, wary: true }
+    }
+
+    /// The same size of noise, made from another seed.
+    pub fn seeded(self, seed: u64) -> Noise {
+        Noise { seed, ..self }
     }
 }
 
@@ -300,7 +307,7 @@ impl<'a> World<'a> {
                 Rho::Scaled(_, scale) => evaluate(self.case, scale, &self.at(domain, instance))[0].value,
                 _ => f64::NAN,
             };
-            Shape::new(self.case, loss, scale, q, &|| self.off())
+            Shape::new(self.case, loss, scale, q, self.noise.least, &|| self.off())
         };
         squares.iter().enumerate().map(shape).collect()
     }

@@ -8,7 +8,7 @@ use sumsq_energy_testing::case::{Case, Field, Kind, Source};
 use sumsq_energy_testing::system::{Noise, System, bounds, system};
 
 /// Share by which results of the interpreter are off to see how far rounding reaches: some ten thousand roundings.
-pub const NOISE: f64 = 1e-11;
+pub const NOISE: Noise = Noise::new(1e-11, 0.0);
 /// Times the largest change by that noise that an answer may be off.
 const SLACK: f64 = 16.0;
 
@@ -39,8 +39,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    pub fn new(case: &Case, x: &[f64], noise: f64) -> Expected {
-        let noisy = |seed| system(case, x, Noise::new(noise, seed));
+    pub fn new(case: &Case, x: &[f64], noise: Noise) -> Expected {
+        let noisy = |seed| system(case, x, noise.seeded(seed));
         Expected { exact: system(case, x, Noise::NONE), noisy: [noisy(1), noisy(2)] }
     }
 
