@@ -211,7 +211,7 @@ impl Builder {
     }
 
     /// `f` of the entries of each channel in turn.
-    fn zip(
+    pub(super) fn zip(
         &mut self,
         operands: &[&Value],
         mut f: impl FnMut(&mut Dag, &[ExprId]) -> ExprId,

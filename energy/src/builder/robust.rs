@@ -80,6 +80,9 @@ impl Builder {
                 return Err(Fault::PowerLoss(number));
             }
         }
+        // Of Params the values are not known yet.
+        let p = &self.zip(&[p], |dag, v| dag.positive_or_nan(v[0]))?;
+        let eps = &self.zip(&[eps], |dag, v| dag.positive_or_nan(v[0]))?;
         let (q, half) = (self.squared(), self.constant(0.5));
         let square = self.arithmetic(Arithmetic::Mul, eps, eps)?;
         let base = self.arithmetic(Arithmetic::Add, &q, &square)?;
@@ -136,10 +139,7 @@ impl Builder {
             None if dag.is_uniform(scale.id) => return Ok(scale),
             None => {}
         }
-        let [zero, most, none] = [0.0, f64::INFINITY, f64::NAN].map(|v| dag.constant(v));
-        let (positive, finite) = (dag.less(zero, scale.id), dag.less(scale.id, most));
-        let is_scale = dag.and(&[positive, finite]);
-        Ok(Scalar { id: dag.select(is_scale, scale.id, none), ..scale })
+        Ok(Scalar { id: dag.positive_or_nan(scale.id), ..scale })
     }
 
     /// The channels of a block are residuals of one instance.

@@ -75,6 +75,14 @@ impl Dag {
         self.intern(Node::Compare(op, a, b))
     }
 
+    /// An expression where it is a positive and finite number, else NaN.
+    pub(crate) fn positive_or_nan(&mut self, e: ExprId) -> ExprId {
+        let [zero, most, none] = [0.0, f64::INFINITY, f64::NAN].map(|v| self.constant(v));
+        let (positive, finite) = (self.less(zero, e), self.less(e, most));
+        let is_so = self.and(&[positive, finite]);
+        self.select(is_so, e, none)
+    }
+
     /// `a < b`.
     pub fn less(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.compare(Compare::Less, a, b)

@@ -1,7 +1,7 @@
 //! Limits of the assembled path.
 
 use crate::problem::bounds::BoundsError;
-use crate::problem::data::{DataError, LossScale};
+use crate::problem::data::{DataError, LossError};
 use thiserror::Error;
 
 /// Limits of the assembled path.
@@ -21,7 +21,7 @@ pub enum ExplicitError {
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]
-    LossScale(#[from] LossScale),
+    Loss(#[from] LossError),
     #[error(transparent)]
     Bounds(#[from] BoundsError),
 }

@@ -2,7 +2,8 @@
 
 use super::agrees;
 use sumsq::assembled::Explicit;
-use sumsq::{CompileOptions, LossOrder, Options, Precision, SolveOptions};
+use sumsq::energy::Energy;
+use sumsq::{CompileOptions, LossOrder, Options, Precision, ProblemData, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 25;
@@ -190,6 +191,27 @@ fn a_formula_is_the_loss_that_it_writes() {
 }
 
 /// (x - a)^2 + |x| has its minimum at a - 1/2.
+/// Params of `Power` that are not positive are refused, as numbers are, when they are bound.
+#[test]
+fn params_of_power_are_positive() {
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\nlocal p, eps = Param('p', float, 1), Param('eps', float, 2)
+                Residual{name='fit', loss=Power(p, 0.5 * eps), X(0) - 1}";
+    let energy = Energy::from_text("power.t", text).unwrap();
+    for [p, eps] in [[-1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, -1.0]] {
+        let arrays =
+            [doubles("X", &[2], vec![0.0, 3.0]), doubles("p", &[], vec![p]), doubles("eps", &[], vec![eps])];
+        let error = ProblemData::bind(&energy, &arrays).err().expect("not a loss").to_string();
+        for part in ["`fit` (line 4)", "is no number", "positive params of `Power`"] {
+            assert!(error.contains(part), "{p}, {eps}: no `{part}` in: {error}");
+        }
+    }
+    let arrays =
+        [doubles("X", &[2], vec![0.0, 3.0]), doubles("p", &[], vec![1.0]), doubles("eps", &[], vec![2.0])];
+    let mut data = ProblemData::bind(&energy, &arrays).unwrap();
+    let report = solve(&energy, &mut data, &Options::default());
+    assert_close("E", report.energy_initial, 2f64.sqrt() + 5f64.sqrt(), 1e-6);
+}
+
 #[test]
 fn power_minimises_what_it_reports() {
     let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\n\

@@ -1,6 +1,6 @@
 //! Mistakes in the arrays of a problem.
 
-use crate::problem::data::losses::LossScale;
+use crate::problem::data::losses::LossError;
 use sumsq_codegen::error::PointerError;
 use thiserror::Error;
 
@@ -85,5 +85,5 @@ pub enum DataError {
     Pointer { name: String, source: PointerError },
 
     #[error(transparent)]
-    LossScale(#[from] LossScale),
+    Loss(#[from] LossError),
 }

@@ -5,36 +5,55 @@ use sumsq_energy::losses::LossKind;
 use sumsq_energy::model::{ArrayId, Block, Energy, GraphId, Loss, ParamId, SpaceId};
 use thiserror::Error;
 
-/// A loss with a scale that is none.
+/// A loss that params make none.
 #[derive(Clone, PartialEq, Debug, Error)]
-#[error(
-    "group `{group}`{}: expected a positive scale of its loss {kind:?}, came {scale}",
-    line.map(|l| format!(" (line {l})")).unwrap_or_default()
-)]
 #[allow(missing_docs)]
-pub struct LossScale {
-    pub group: String,
-    pub line: Option<u32>,
-    pub kind: LossKind,
-    pub scale: f64,
+pub enum LossError {
+    /// A scale that is no positive number.
+    #[error("{of}: expected a positive scale of its loss {kind:?}, came {scale}")]
+    Scale { of: String, kind: LossKind, scale: f64 },
+    /// A formula that is nowhere a number.
+    #[error("{0}: its loss is no number, whatever it is of: expected positive params of `Power`")]
+    Formula(String),
 }
 
+/// Squared norms at some of which every loss is a number.
+const SQUARES: [f64; 4] = [0.0, 1e-3, 1.0, 1e3];
+
 /// The scale of each block; `None` where its loss is a formula, or its scale differs from place to place.
-pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<Option<f64>>, LossScale> {
-    let scale = |(number, block): (usize, &Block)| {
-        let Loss::Scaled(kind, scale) = block.loss else { return Ok(None) };
-        if !energy.dag.is_uniform(scale) {
-            return Ok(None);
-        }
-        let scale = energy.dag.eval(scale, &Surroundings { params, q: f64::NAN });
-        if scale > 0.0 && scale.is_finite() {
-            return Ok(Some(scale));
-        }
+pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<Option<f64>>, LossError> {
+    energy
+        .blocks
+        .iter()
+        .enumerate()
+        .map(|(number, block)| loss_scale(energy, params, number, block))
+        .collect()
+}
+
+fn loss_scale(
+    energy: &Energy,
+    params: &[Vec<f64>],
+    number: usize,
+    block: &Block,
+) -> Result<Option<f64>, LossError> {
+    let at = |e: ExprId, q: f64| energy.dag.eval(e, &Surroundings { params, q });
+    let of = || {
         let under = energy.residuals.iter().find(|r| r.block.is_some_and(|b| b.index() == number));
-        let group = under.map_or_else(String::new, |r| energy.groups[r.group.index()].clone());
-        Err(LossScale { group, line: under.and_then(|r| r.line), kind, scale })
+        let group = under.map_or("", |r| &energy.groups[r.group.index()]);
+        let line = under.and_then(|r| r.line).map(|line| format!(" (line {line})"));
+        format!("group `{group}`{}", line.unwrap_or_default())
     };
-    energy.blocks.iter().enumerate().map(scale).collect()
+    match block.loss {
+        Loss::Formula(rho) if SQUARES.iter().all(|&q| at(rho, q).is_nan()) => Err(LossError::Formula(of())),
+        Loss::Scaled(kind, scale) if energy.dag.is_uniform(scale) => {
+            let scale = at(scale, f64::NAN);
+            if scale > 0.0 && scale.is_finite() {
+                return Ok(Some(scale));
+            }
+            Err(LossError::Scale { of: of(), kind, scale })
+        }
+        Loss::Formula(_) | Loss::Scaled(..) => Ok(None),
+    }
 }
 
 /// A loss that is a formula, in numbers.

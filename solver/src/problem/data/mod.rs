@@ -10,7 +10,7 @@ mod losses;
 
 pub use crate::problem::data::array::{ArrayData, ArrayView, NamedArray, Slice};
 pub use crate::problem::data::error::DataError;
-pub use crate::problem::data::losses::{Formula, LossScale, loss_scales};
+pub use crate::problem::data::losses::{Formula, LossError, loss_scales};
 
 use crate::problem::options::Precision;
 use std::borrow::Cow;
