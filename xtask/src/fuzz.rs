@@ -1,5 +1,6 @@
 //! Random programs, energies and bytes: `cargo xtask fuzz`.
 
+use crate::guided;
 use crate::process::{Failure, cargo};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 struct Kind {
     name: &'static str,
     package: &'static str,
+    /// None: a program makes them that is no test.
     tests: &'static [&'static str],
     /// The beginning of the names of these tests, among others of their programs.
     named: &'static str,
@@ -14,7 +16,7 @@ struct Kind {
     cases: [u64; 2],
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind {
         name: "pipelines",
         package: "sumsq-codegen-testing",
@@ -38,11 +40,12 @@ const KINDS: [Kind; 5] = [
     },
     Kind {
         name: "bytes",
-        package: "sumsq-tests",
+        package: "sumsq-bytes-testing",
         tests: &["random_bytes"],
         named: "",
         cases: [100_000, 1_000_000],
     },
+    Kind { name: "guided", package: "sumsq-guided", tests: &[], named: "", cases: [100_000, 2_000_000] },
     Kind {
         name: "structs",
         package: "sumsq-capi",
@@ -93,8 +96,12 @@ pub fn long() -> Result<(), Failure> {
 pub fn fuzz(options: Options) -> Result<(), Failure> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs());
     let Options { kind, cases, seed } = options;
-    let (cases, seed) = (cases.to_string(), seed.unwrap_or_else(clock).to_string());
+    let seed = seed.unwrap_or_else(clock);
     println!("the same again: cargo xtask fuzz {kind} {cases} {seed}");
+    if kind == "guided" {
+        return guided::run(cases, seed);
+    }
+    let (cases, seed) = (cases.to_string(), seed.to_string());
     for of in KINDS.iter().filter(|k| k.name == kind) {
         let mut args = vec!["test", "--release", "--package", of.package, "--no-fail-fast"];
         args.extend(of.tests.iter().flat_map(|t| ["--test", t]));

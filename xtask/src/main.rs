@@ -3,6 +3,7 @@
 mod apt;
 mod bundle;
 mod fuzz;
+mod guided;
 mod how_to;
 mod layers;
 mod llvm;
@@ -30,10 +31,10 @@ usage: cargo xtask TASK
                   the machine
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
-  fuzz [pipelines|gradients|energies|bytes|structs] [N] [SEED]
+  fuzz [pipelines|gradients|energies|bytes|guided|structs] [N] [SEED]
                   N random cases from SEED on (the clock's): pipelines under schedules, expressions, and programs; energies
-                  against an interpreter; files that are nearly right; calls of the C interfaces. A failing case is printed, the
-                  first two kinds shrunk
+                  against an interpreter; files that are nearly right, blindly or led by what they reach; calls of the C
+                  interfaces. A failing case is printed, the first two kinds shrunk
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
   bundle          target/sumsq-bundle.tar.gz for a machine with a GPU, that may have neither Rust nor a network: checks, measurements,
                   cases, peers' sources (benches/README.md)
@@ -172,6 +173,7 @@ fn lint() -> Result<(), Failure> {
     notices::check()?;
     how_to::apply()?;
     cargo(&["fmt", "--all", "--check"]).run()?;
+    cargo(&["fmt", "--manifest-path", guided::MANIFEST, "--check"]).run()?;
     // In release, for which tests are built: macros and build scripts are compiled once.
     cargo(&["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     cargo(&["doc", "--release", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()

@@ -1,9 +1,9 @@
 //! Commands run in the workspace root, with errors that name the command.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Reason why a task ended early; shown as it is.
 #[derive(Debug)]
@@ -77,11 +77,26 @@ impl Task {
     }
 
     /// As [`Task::run`]; `each` line of standard output is handed on instead of being printed.
-    pub fn lines(mut self, mut each: impl FnMut(&str)) -> Result<(), Failure> {
+    pub fn lines(mut self, each: impl FnMut(&str)) -> Result<(), Failure> {
+        self.command.stdout(Stdio::piped());
+        self.follow(|child| child.stdout.take(), each)
+    }
+
+    /// The same of standard error.
+    pub fn errors(mut self, each: impl FnMut(&str)) -> Result<(), Failure> {
+        self.command.stderr(Stdio::piped());
+        self.follow(|child| child.stderr.take(), each)
+    }
+
+    fn follow<R: Read>(
+        mut self,
+        pipe: impl FnOnce(&mut Child) -> Option<R>,
+        mut each: impl FnMut(&str),
+    ) -> Result<(), Failure> {
         eprintln!("$ {}", self.line);
         let unable = |error| Failure(format!("cannot run `{}`: {error}", self.line));
-        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(unable)?;
-        for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).split(b'\n')) {
+        let mut child = self.command.spawn().map_err(unable)?;
+        for line in pipe(&mut child).into_iter().flat_map(|out| BufReader::new(out).split(b'\n')) {
             let line = line.map_err(unable)?;
             each(&String::from_utf8_lossy(&line));
         }

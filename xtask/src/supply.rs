@@ -1,16 +1,19 @@
 //! Dependencies and the oldest compiler: `cargo xtask deny`, and the step `msrv` of the nightly. Neither installs anything.
 
+use crate::guided;
 use crate::process::{Failure, root, task};
 
-/// Licences, advisories, sources and bans of all dependencies, those of the Python package too, as `deny.toml` has them.
+/// Licences, advisories, sources and bans of all dependencies, as `deny.toml` has them: of the workspace, and of those that are their own.
 pub fn deny() -> Result<(), Failure> {
     if task(&["cargo", "deny", "--version"]).output().is_none() {
         return Err(Failure("needs cargo-deny: `cargo install --locked cargo-deny`".into()));
     }
     let check = ["cargo", "deny", "--locked"];
     task(&[&check[..], &["check"]].concat()).run()?;
-    task(&[&check[..], &["--manifest-path", "python/Cargo.toml", "--config", "deny.toml", "check"]].concat())
-        .run()
+    ["python/Cargo.toml", guided::MANIFEST].iter().try_for_each(|manifest| {
+        let of = ["--manifest-path", manifest, "--config", "deny.toml", "check"];
+        task(&[&check[..], &of].concat()).run()
+    })
 }
 
 /// Compiles the workspace by the oldest compiler that its manifest promises, into a target folder of its own.

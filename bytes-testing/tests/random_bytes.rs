@@ -4,20 +4,13 @@
 //! `SUMSQ_FUZZ_CASES` sets how many inputs are tried, `SUMSQ_FUZZ_SEED` the first seed (to repeat one: its seed, and 1 case, which is then also
 //! printed). `cargo xtask fuzz bytes` runs many.
 
-mod archive;
-mod corpus;
-mod mutate;
-
-use corpus::{Corpus, Input};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use sumsq::codegen::Schedule;
-use sumsq::energy::Energy;
-use sumsq::{CompileOptions, Overrides, ProblemData};
-use sumsq_codegen_testing::rng::Rng;
-use sumsq_examples::io::Mesh;
-use sumsq_examples::io::npz::Archive;
+use sumsq::energy::Budgets;
+use sumsq_bytes_testing::answer::answer;
+use sumsq_bytes_testing::corpus::{Corpus, Input};
+use sumsq_codegen_testing::rng::{Rng, setting};
 
 /// Inputs of an ordinary test run.
 const CASES: u64 = 2000;
@@ -28,17 +21,10 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Bytes that this process may hold at most, over what it began with.
 const MEMORY: u64 = 1 << 30;
 
-fn setting(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
-        Err(_) => default,
-    }
-}
-
 #[test]
 fn bytes_are_answered() {
     let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_CASES", CASES));
-    let corpus = Corpus::new();
+    let corpus = Corpus::of_examples();
     let (mut accepted, mut refused, mut wrong) = (0, 0, Vec::new());
     let before = peak_memory();
     let (inputs, answers) = worker();
@@ -77,7 +63,8 @@ fn worker() -> (Sender<Input>, Receiver<Answer>) {
     let (answers, from) = channel();
     std::thread::spawn(move || {
         for input in inputs {
-            let answer = catch_unwind(AssertUnwindSafe(|| answer(&input))).map_err(|panic| {
+            let read = || answer(input.kind, &input.bytes, Budgets::default());
+            let answer = catch_unwind(AssertUnwindSafe(read)).map_err(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default()
             });
@@ -95,40 +82,4 @@ fn peak_memory() -> u64 {
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
-}
-
-/// Tells whether an input is accepted. What is said of it is written out, too.
-fn answer(input: &Input) -> bool {
-    match input {
-        Input::Energy(bytes, derive) => energy(&String::from_utf8_lossy(bytes), *derive),
-        Input::Archive(bytes) => archive(bytes),
-        Input::Ply(bytes) => said(Mesh::from_ply(bytes)).is_some(),
-        Input::Obj(bytes) => said(Mesh::from_obj(bytes)).is_some(),
-        Input::Schedule(bytes) => said(Schedule::parse(&String::from_utf8_lossy(bytes))).is_some(),
-        Input::Choices(bytes) => said(String::from_utf8_lossy(bytes).parse::<Overrides>()).is_some(),
-    }
-}
-
-fn said<T, E: std::fmt::Display>(result: Result<T, E>) -> Option<T> {
-    result.map_err(|e| e.to_string()).ok()
-}
-
-/// An energy that is accepted is also differentiated, now and then.
-fn energy(text: &str, derive: bool) -> bool {
-    let Some(energy) = said(Energy::from_text("input.t", text)) else { return false };
-    if derive {
-        said(CompileOptions::default().derive(energy));
-    }
-    true
-}
-
-/// An archive whose arrays are read, then bound.
-fn archive(bytes: &[u8]) -> bool {
-    let Some(archive) = said(Archive::of_bytes("input.npz".as_ref(), bytes.to_vec())) else { return false };
-    for name in archive.names() {
-        said(archive.shape(&name));
-    }
-    let Some(arrays) = said(archive.read_all()) else { return false };
-    let energy = Energy::from_text("fixed.t", archive::ENERGY).expect("an energy that is right");
-    said(ProblemData::bind(&energy, &arrays)).is_some()
 }

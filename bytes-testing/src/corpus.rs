@@ -1,36 +1,22 @@
 //! Texts and files that are right, to be mutated.
 
-use crate::archive::archive;
-use crate::mutate;
+use crate::{Kind, archive, mutate};
 use std::fmt;
 use sumsq_codegen_testing::rng::Rng;
 use sumsq_tests::workspace_root;
 
 /// Something to be read.
 #[derive(Clone)]
-pub enum Input {
-    /// An energy file; true if it is to be differentiated when it is right.
-    Energy(Vec<u8>, bool),
-    Archive(Vec<u8>),
-    Ply(Vec<u8>),
-    Obj(Vec<u8>),
-    Schedule(Vec<u8>),
-    Choices(Vec<u8>),
+pub struct Input {
+    pub kind: Kind,
+    pub bytes: Vec<u8>,
 }
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, bytes) = match self {
-            Input::Energy(b, _) => ("energy", b),
-            Input::Archive(b) => ("archive", b),
-            Input::Ply(b) => ("PLY", b),
-            Input::Obj(b) => ("OBJ", b),
-            Input::Schedule(b) => ("schedule", b),
-            Input::Choices(b) => ("choices", b),
-        };
-        match std::str::from_utf8(bytes) {
-            Ok(text) => write!(f, "{kind}:\n{text}"),
-            Err(_) => write!(f, "{kind}: {}", bytes.escape_ascii()),
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => write!(f, "{:?}:\n{text}", self.kind),
+            Err(_) => write!(f, "{:?}: {}", self.kind, self.bytes.escape_ascii()),
         }
     }
 }
@@ -56,13 +42,15 @@ const LUA: &str = "for i = 1, 3 do for j, k in ipairs({1,2}) do Energy(i * X(0,0
     local t = {} t.t = t table.insert(t, string.format('%5.2f %s %q', 1, 'a', 'b')) math.floor(1.5)\n\
     if X == nil then error('no') elseif 1 < 2 then return end\n";
 
+/// Files that are right.
 pub struct Corpus {
     energies: Vec<String>,
     ply: Vec<Vec<u8>>,
 }
 
 impl Corpus {
-    pub fn new() -> Corpus {
+    /// The energy files of the examples, and what is written here.
+    pub fn of_examples() -> Corpus {
         let folder = workspace_root().join("examples/energies");
         let mut paths: Vec<_> = std::fs::read_dir(&folder)
             .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
@@ -76,33 +64,64 @@ impl Corpus {
             .map(|p| std::fs::read_to_string(p).unwrap_or_else(|e| panic!("{}: {e}", p.display())))
             .collect();
         assert!(!energies.is_empty(), "no energies in {}", folder.display());
-        energies.push(crate::archive::ENERGY.into());
-        energies.push(crate::archive::ENERGY.to_string() + LUA);
+        energies.push(archive::ENERGY.into());
+        energies.push(archive::ENERGY.to_string() + LUA);
         Corpus { energies, ply: vec![PLY.into(), binary_ply()] }
     }
 
+    /// All that is right of a kind.
+    pub fn right(&self, kind: Kind) -> Vec<Vec<u8>> {
+        match kind {
+            Kind::Energy | Kind::Derived => self.energies.iter().map(|e| e.clone().into()).collect(),
+            Kind::Archive => vec![archive::zip(&archive::members())],
+            Kind::Ply => self.ply.clone(),
+            Kind::Obj => vec![OBJ.into()],
+            Kind::Schedule => vec![SCHEDULE.into()],
+            Kind::Choices => vec![CHOICES.into()],
+        }
+    }
+
+    /// A mutation of something that is right, of any kind.
     pub fn input(&self, rng: &mut Rng) -> Input {
         let other = rng.pick(&self.energies);
-        match rng.below(20) {
-            0..=3 => Input::Archive(archive(rng)),
-            4 | 5 => {
-                let from = rng.pick(&self.ply);
-                Input::Ply(changed(rng, &from, PLY))
-            }
-            6 | 7 => Input::Obj(changed(rng, OBJ.as_bytes(), PLY)),
-            8 => Input::Schedule(changed(rng, SCHEDULE.as_bytes(), CHOICES)),
-            9 => Input::Choices(changed(rng, CHOICES.as_bytes(), SCHEDULE)),
+        let kind = match rng.below(20) {
+            0..=3 => Kind::Archive,
+            4 | 5 => Kind::Ply,
+            6 | 7 => Kind::Obj,
+            8 => Kind::Schedule,
+            9 => Kind::Choices,
             _ => {
                 let from = rng.pick(&self.energies);
-                let derive = rng.percent(10);
-                Input::Energy(changed(rng, from.as_bytes(), &other), derive)
+                let kind = if rng.percent(10) { Kind::Derived } else { Kind::Energy };
+                return Input { kind, bytes: changed(rng, from.as_bytes(), &other) };
             }
+        };
+        Input { kind, bytes: self.mutation(rng, kind) }
+    }
+
+    /// A mutation of something that is right, of one kind.
+    pub fn mutation(&self, rng: &mut Rng, kind: Kind) -> Vec<u8> {
+        if kind == Kind::Archive {
+            return archive::archive(rng);
+        }
+        let (from, other) = (rng.pick(&self.right(kind)), self.other(rng, kind));
+        changed(rng, &from, &other)
+    }
+
+    /// A text that pieces are taken from, for mutations of a kind.
+    pub fn other(&self, rng: &mut Rng, kind: Kind) -> String {
+        match kind {
+            Kind::Energy | Kind::Derived => rng.pick(&self.energies),
+            Kind::Archive => String::new(),
+            Kind::Ply | Kind::Obj => PLY.into(),
+            Kind::Schedule => CHOICES.into(),
+            Kind::Choices => SCHEDULE.into(),
         }
     }
 }
 
 /// Changes of words where it is text, else of bytes.
-fn changed(rng: &mut Rng, from: &[u8], other: &str) -> Vec<u8> {
+pub fn changed(rng: &mut Rng, from: &[u8], other: &str) -> Vec<u8> {
     match std::str::from_utf8(from) {
         Ok(from) if rng.percent(75) => mutate::text(rng, from, other).into_bytes(),
         _ => mutate::bytes(rng, from, other.as_bytes()),
