@@ -178,3 +178,44 @@ pub unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
 pub fn load(path: &str, budgets: energy::Budgets) -> Result<energy::Energy> {
     Ok(energy::Energy::from_file_within(Path::new(path), budgets, |_| ())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the last error as C does.
+    fn said(at: *const c_char) -> String {
+        // SAFETY: of `last`, and nothing was kept since by this thread.
+        unsafe { CStr::from_ptr(at) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_last_error_stays_until_the_thread_keeps_another() {
+        assert_eq!(said(last()), "");
+        keep("the first\0and what C does not see");
+        let first = last();
+        std::thread::spawn(|| keep("of another thread")).join().unwrap();
+        assert_eq!(said(first), "the first");
+        keep("the second, which is longer");
+        assert_eq!(said(last()), "the second, which is longer");
+    }
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        let done = guarded(|| -> Result<()> { panic!("no {}", "way") });
+        assert_eq!(done.unwrap_err().status, Status::Internal);
+        assert_eq!(said(last()), "a defect of sumsq: no way");
+    }
+
+    #[test]
+    fn text_of_c_ends_at_its_nul() {
+        // As long as it must be, and no longer.
+        let bytes = b"W\xc3\xa4\0".to_vec().into_boxed_slice();
+        // SAFETY: NUL-terminated, or null.
+        let read = |at: *const u8| unsafe { text(at.cast(), "the name") };
+        assert_eq!(read(bytes.as_ptr()).unwrap(), "W\u{e4}");
+        assert_eq!(read(bytes[3..].as_ptr()).unwrap(), "");
+        assert_eq!(read(std::ptr::null()).unwrap_err().message, "the name is a null pointer");
+        assert_eq!(read(bytes[2..].as_ptr()).unwrap_err().message, "the name is not UTF-8");
+    }
+}

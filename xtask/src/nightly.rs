@@ -37,14 +37,16 @@ pub fn nightly(only: Option<&str>) -> Result<(), Failure> {
     if failed.is_empty() { Ok(()) } else { Err(Failure(failed.join("\n"))) }
 }
 
-/// The tests of buffers and views: what they do with raw memory. (What needs LLVM or Lua is beyond miri: C lifetimes are a step of
-/// valgrind's.)
+/// The tests of buffers and views, and those of the C interfaces that need neither LLVM nor Lua, which are beyond miri: handles, messages,
+/// structs that carry their size, tables of pointers, tensors and their deleters. Whole C programs are a step of valgrind's.
 fn miri() -> Result<(), Failure> {
     component("miri")?;
-    let line =
-        ["rustup", "run", "nightly", "cargo", "miri", "test", "--locked", "-p", "sumsq-codegen", "--lib"];
-    // Isolation keeps the environment's variables and the clock away, which the pool reads.
-    task(&[&line[..], &["runtime::"]].concat()).env("MIRIFLAGS", "-Zmiri-disable-isolation").run()
+    for (package, tests) in [("sumsq-codegen", "runtime::"), ("sumsq-capi", "")] {
+        let line = ["rustup", "run", "nightly", "cargo", "miri", "test", "--locked", "-p", package, "--lib"];
+        // Isolation keeps the environment's variables and the clock away, which the pool reads, and files.
+        task(&[&line[..], &[tests]].concat()).env("MIRIFLAGS", "-Zmiri-disable-isolation").run()?;
+    }
+    Ok(())
 }
 
 /// The C of every image pipeline as programs for AArch64, which write the same bits as code of this machine.

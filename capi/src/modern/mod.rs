@@ -399,3 +399,42 @@ fn step(problem: &mut Problem) -> Result<Option<Termination>> {
     problem.assign()?;
     problem.instance.step()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn a_handle_is_put_where_it_was_asked_for() {
+        let mut place = null_mut::<String>();
+        // SAFETY: a place that can be written, or null; what was made is freed once.
+        unsafe {
+            assert_eq!(create(&mut place, || Ok("made".to_owned())), Status::Ok);
+            assert_eq!(given(place, "text").unwrap(), "made");
+            drop(Box::from_raw(place));
+            assert_eq!(create(&mut place, || Err(Failure::state("no"))), Status::State);
+            assert!(place.is_null());
+            assert_eq!(create(null_mut(), || Ok(String::new())), Status::Argument);
+        }
+    }
+
+    #[test]
+    fn handles_that_were_not_made_are_null_and_may_be_given_back() {
+        let (mut solver, mut problem) = (std::ptr::dangling_mut(), std::ptr::dangling_mut());
+        // SAFETY: handles are null or places for them, strings NUL-terminated.
+        unsafe {
+            let made = sumsq_solver_from_file(c"no/such/file.t".as_ptr(), std::ptr::null(), &mut solver);
+            assert_eq!((made, solver), (Status::Energy, null_mut()));
+            assert!(CStr::from_ptr(sumsq_last_error()).to_str().unwrap().contains("no/such/file.t"));
+            assert_eq!(sumsq_problem_new(solver, &mut problem), Status::Argument);
+            assert!(problem.is_null());
+            assert_eq!(sumsq_solve(problem, std::ptr::null(), None, null_mut()), Status::Argument);
+            assert_eq!(CStr::from_ptr(sumsq_last_error()), c"the problem is a null pointer");
+            sumsq_cancel(problem);
+            sumsq_problem_free(problem);
+            sumsq_solver_free(solver);
+        }
+    }
+}

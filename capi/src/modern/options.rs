@@ -250,3 +250,56 @@ fn limit(seconds: f64) -> Result<Option<Duration>> {
     let bad = |e| Failure::argument(format!("option max_seconds: {seconds}: {e}"));
     if seconds == 0.0 { Ok(None) } else { Duration::try_from_secs_f64(seconds).map(Some).map_err(bad) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    const OWN: usize = size_of::<sumsq_options>();
+
+    /// Memory of a caller whose struct has so many bytes, none beyond, from an address that is aligned to nothing.
+    fn memory(size: usize, fill: u8) -> Vec<u8> {
+        let mut bytes = vec![fill; 1 + size];
+        bytes[1..=size_of::<usize>()].copy_from_slice(&size.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn structs_of_other_versions_are_read_and_written_within_their_size() {
+        let value = sumsq_options { threads: 7, device: 3, ..sumsq_options::default() };
+        let (threads, device) =
+            (offset_of!(sumsq_options, threads) + 4, offset_of!(sumsq_options, device) + 4);
+        for size in [8, threads - 1, threads, 100, device - 1, device, OWN, OWN + 1, OWN + 24] {
+            let mut bytes = memory(size, 0);
+            let at = bytes[1..].as_mut_ptr().cast::<sumsq_options>();
+            // SAFETY: as many bytes as their size says.
+            let read =
+                unsafe { write(&value, at).and_then(|()| read(at, sumsq_options::default())) }.unwrap();
+            let known = |end: usize, value: i32| if size >= end { value } else { 0 };
+            // What ends in the middle of a field is less than any version knows; it is not read beyond.
+            assert_eq!(
+                (read.threads & 0xff, read.device & 0xff),
+                (known(threads - 1, 7), known(device - 1, 3))
+            );
+            assert_eq!(bytes[1..9], size.to_ne_bytes());
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for size in [0, 7, 4097, usize::MAX] {
+            let mut bytes = memory(8, 0);
+            bytes[1..].copy_from_slice(&size.to_ne_bytes());
+            // SAFETY: its size is all that is read.
+            let read = unsafe { read(bytes[1..].as_ptr().cast(), sumsq_options::default()) };
+            assert!(read.unwrap_err().message.contains("its size was not set"));
+        }
+        let newer = memory(OWN + 1, 1);
+        // SAFETY: as many bytes as their size says, or null.
+        let [newer, null] =
+            [newer[1..].as_ptr(), ptr::null()].map(|at| unsafe { read(at.cast(), sumsq_options::default()) });
+        assert!(newer.unwrap_err().message.contains("sets fields that this version"));
+        assert_eq!(null.unwrap_err().message, "sumsq_options is a null pointer");
+    }
+}

@@ -377,3 +377,42 @@ pub unsafe extern "C" fn Opt_ProblemCurrentCost(state: *mut Opt_State, plan: *mu
     // SAFETY: by the contract.
     unsafe { with(state, |_| Ok(handle(plan, "plan")?.cost)) }.unwrap_or(f64::NAN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::last;
+    use std::ffi::CStr;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn handles_that_were_not_made_are_null_and_may_be_given_back() {
+        let given = |threads| Opt_InitializationParameters {
+            doublePrecision: 0,
+            verbosityLevel: 0,
+            collectPerKernelTimingInfo: 0,
+            threadsPerBlock: threads,
+        };
+        assert!(Opt_NewState(given(5)).is_null());
+        let state = Opt_NewState(given(64));
+        let mut value = 3i32;
+        let value = (&raw mut value).cast::<c_void>();
+        // SAFETY: handles are null or valid, strings NUL-terminated; the state is freed once.
+        unsafe {
+            let kind = c"gaussNewtonGPU".as_ptr();
+            assert!(Opt_ProblemDefine(state, c"no/such/file.t".as_ptr(), kind).is_null());
+            assert!(CStr::from_ptr(last()).to_str().unwrap().contains("no/such/file.t"));
+            assert!(Opt_ProblemDefine(state, null_mut(), kind).is_null());
+            assert!(Opt_ProblemDefine(null_mut(), kind, kind).is_null());
+            assert!(Opt_ProblemPlan(state, null_mut(), null_mut()).is_null());
+            Opt_SetSolverParameter(state, null_mut(), c"nIterations".as_ptr(), value);
+            Opt_ProblemSolve(state, null_mut(), null_mut());
+            assert_eq!(Opt_ProblemStep(state, null_mut(), null_mut()), 0);
+            assert!(Opt_ProblemCurrentCost(state, null_mut()).is_nan());
+            assert_eq!(CStr::from_ptr(last()), c"the plan is a null pointer");
+            Opt_PlanFree(state, null_mut());
+            Opt_ProblemDelete(state, null_mut());
+            free(state);
+        }
+    }
+}

@@ -271,3 +271,120 @@ fn check_holes<'a>(what: &str, taken: impl Iterator<Item = (usize, &'a str)>) ->
         taken[position]
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sumsq::energy::model::ElementType;
+    use sumsq::energy::rust::EnergyBuilder;
+
+    /// X of two channels on a grid, A and s, a graph from a list into the grid.
+    fn energy() -> Energy {
+        let e = EnergyBuilder::new();
+        let (w, h, n) = (e.dim("W"), e.dim("H"), e.dim("N"));
+        let (x, a, s) =
+            (e.unknown("X", 2, &[w, h]), e.array_of("A", ElementType::Uint8, 1, &[w, h]), e.param("s"));
+        let g = e.graph("G", &[("v", &[w, h]), ("l", &[n])]);
+        e.energy(s * (x.at_channel([0, 0], 0) - a.at([0, 0])));
+        e.energy(x.at_channel(&g.vertex("v"), 1));
+        e.finish().unwrap()
+    }
+
+    /// Memory of a caller: each array as long as it must be, from an odd address.
+    struct Caller {
+        arrays: Vec<Vec<u8>>,
+        table: Vec<*mut c_void>,
+    }
+
+    impl Caller {
+        fn new() -> Caller {
+            let floats = |from: &[f32]| from.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
+            let ints = |from: &[i32]| from.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
+            let x: Vec<f32> = (0..12).map(|i| i as f32).collect();
+            let numbers = [
+                floats(&x),
+                vec![1, 2, 3, 4, 5, 6],
+                floats(&[0.5]),
+                ints(&[2]),
+                ints(&[0, 1, 1, 2]),
+                ints(&[0, 3]),
+            ];
+            let mut arrays = numbers.map(|n| [&[0], &n[..]].concat()).to_vec();
+            let table = arrays.iter_mut().map(|a| a[1..].as_mut_ptr().cast()).collect();
+            Caller { arrays, table }
+        }
+
+        fn read(
+            &self,
+            memory: &mut Memory,
+            positions: &Positions,
+            own: Option<&[f64]>,
+        ) -> Result<Vec<NamedArray>> {
+            let own = own.map(|x| vec![Cow::Borrowed(x)]);
+            // SAFETY: a pointer for each position, to as many numbers as the extents and the count of edges say.
+            unsafe { memory.read(positions, &[3, 2, 4], self.table.as_ptr(), own.as_deref()) }
+        }
+    }
+
+    fn names(read: &[NamedArray]) -> Vec<&str> {
+        read.iter().map(|a| a.name.as_str()).collect()
+    }
+
+    #[test]
+    fn extents_are_read_from_any_address() {
+        let positions = Positions::new(&energy(), false).unwrap();
+        let bytes: Vec<u8> =
+            [0u8].into_iter().chain([3u32, 2, 4].iter().flat_map(|n| n.to_ne_bytes())).collect();
+        // SAFETY: three extents, or null.
+        let read = |at: *const u8| unsafe { positions.extents(at.cast()) };
+        assert_eq!(read(bytes[1..].as_ptr()).unwrap(), [3, 2, 4]);
+        assert_eq!(read(std::ptr::null()).unwrap_err().message, "the dimensions are a null pointer");
+    }
+
+    #[test]
+    fn the_callers_memory_is_read_where_it_changed() {
+        let positions = Positions::new(&energy(), false).unwrap();
+        let (mut caller, mut memory) = (Caller::new(), Memory::new(&positions));
+        let first = caller.read(&mut memory, &positions, None).unwrap();
+        assert_eq!(names(&first), ["X", "A", "s", "G.v", "G.l"]);
+        assert_eq!((&first[0].shape[..], &first[3].shape[..]), (&[2, 3, 2][..], &[2, 2][..]));
+        assert_eq!(first[3].data.doubles(), [0.0, 1.0, 1.0, 2.0]);
+        assert!(caller.read(&mut memory, &positions, None).unwrap().is_empty());
+
+        // A number of the caller's beside those of the solve, which floats do not hold.
+        let own: Vec<f64> = (0..12).map(|i| f64::from(i) + 1e-12).collect();
+        caller.arrays[0][1..5].copy_from_slice(&7f32.to_ne_bytes());
+        caller.table[0] = caller.arrays[0][1..].as_mut_ptr().cast();
+        let touched = caller.read(&mut memory, &positions, Some(&own)).unwrap();
+        assert_eq!(names(&touched), ["X"]);
+        assert_eq!(touched[0].data.doubles()[..3], [7.0, own[1], own[2]]);
+    }
+
+    #[test]
+    fn unknowns_are_written_within_the_callers_memory() {
+        let positions = Positions::new(&energy(), false).unwrap();
+        let (caller, mut memory) = (Caller::new(), Memory::new(&positions));
+        caller.read(&mut memory, &positions, None).unwrap();
+        let values: Vec<f64> = (0..12).map(|i| 0.25 * f64::from(i)).collect();
+        // SAFETY: as above, and the memory can be written.
+        unsafe { memory.write(&positions, caller.table.as_ptr(), &[Cow::Borrowed(&values)]) }.unwrap();
+        // What was written here is no change of the caller's.
+        assert!(caller.read(&mut memory, &positions, None).unwrap().is_empty());
+        memory.forget();
+        assert_eq!(caller.read(&mut memory, &positions, None).unwrap()[0].data.doubles(), values);
+    }
+
+    #[test]
+    fn null_pointers_are_refused_by_name() {
+        let positions = Positions::new(&energy(), false).unwrap();
+        for (position, name) in ["X", "A", "s", "G", "G.v", "G.l"].iter().enumerate() {
+            let mut caller = Caller::new();
+            caller.table[position] = std::ptr::null_mut();
+            let refused = caller.read(&mut Memory::new(&positions), &positions, None).unwrap_err();
+            assert_eq!(refused.message, format!("`{name}`: problem parameter {position} is a null pointer"));
+        }
+        // SAFETY: a null table.
+        let refused = unsafe { Memory::new(&positions).read(&positions, &[3, 2, 4], std::ptr::null(), None) };
+        assert_eq!(refused.unwrap_err().message, "the problem parameters are a null pointer");
+    }
+}

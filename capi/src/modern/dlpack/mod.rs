@@ -3,6 +3,9 @@
 //! A tensor that comes in is ours once the call has succeeded: its deleter is called when its numbers are needed no more, at once where they were
 //! copied. A tensor that goes out is a copy, and its deleter, which the caller calls, frees it: it needs neither problem nor solver.
 
+#[cfg(test)]
+mod tests;
+
 use super::device::{shape, strides};
 use super::problem::Problem;
 use super::{given, status, sumsq_problem, working};
@@ -305,18 +308,22 @@ fn export<M: Managed>(p: &Problem, name: &str, stream: *mut c_void) -> Result<*m
         return Err(Failure::argument(format!("the energy declares no unknown `{name}`")));
     }
     let Ok(ordinal) = p.device() else {
-        let (values, element) = (p.values(name)?, p.element());
-        let mut bytes = vec![0u8; values.len() * element.bytes() + ALIGN];
-        let start = bytes.as_ptr().align_offset(ALIGN);
-        element.encode(&values, &mut bytes[start..start + values.len() * element.bytes()])?;
-        let data = bytes[start..].as_mut_ptr().cast();
-        return Ok(boxed(data, (CPU, 0), element, &shape, Memory::Host { _bytes: bytes }));
+        return on_host(&p.values(name)?, p.element(), &shape);
     };
     // SAFETY: the caller's stream lives during the call, by the contract of the extern functions.
     let made = p.instance.export(name, unsafe { Stream::new(stream) })?;
     let element = if made.ty == ScalarType::F32 { Element::Float32 } else { Element::Float64 };
     let (data, memory) = (made.memory.address() as *mut c_void, made.memory);
     Ok(boxed(data, (CUDA, ordinal as i32), element, &made.shape, Memory::Device { _memory: memory }))
+}
+
+/// A tensor of the host with so many numbers.
+fn on_host<M: Managed>(values: &[f64], element: Element, shape: &[usize]) -> Result<*mut M> {
+    let mut bytes = vec![0u8; values.len() * element.bytes() + ALIGN];
+    let start = bytes.as_ptr().align_offset(ALIGN);
+    element.encode(values, &mut bytes[start..start + values.len() * element.bytes()])?;
+    let data = bytes[start..].as_mut_ptr().cast();
+    Ok(boxed(data, (CPU, 0), element, shape, Memory::Host { _bytes: bytes }))
 }
 
 /// Puts a tensor into memory of its own.
