@@ -1,6 +1,7 @@
 //! The C programs of `examples/c` and those of this folder, one of them in C++ with both headers, built by the system's compilers against the library that cargo
-//! built, against the Rust path.
+//! built, against the Rust path. `SUMSQ_VALGRIND` is a command that runs the programs: `cargo xtask nightly valgrind` has it look for errors of memory.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sumsq::energy::Energy;
@@ -61,7 +62,9 @@ fn run_on(
     match link {
         Link::Shared => cc.arg("-L").arg(&libraries).args(["-lsumsq_capi", "-lm"]),
         // What `rustc --print native-static-libs` names: LLVM's own needs.
+        // Without what debuggers read: Valgrind may be older than that.
         Link::Static => cc.arg(libraries.join("libsumsq_capi.a")).args([
+            "-Wl,-S",
             "-lstdc++",
             "-lzstd",
             "-lz",
@@ -73,8 +76,10 @@ fn run_on(
     };
     let built = cc.output().expect("a compiler");
     assert!(built.status.success(), "{source}: {}", String::from_utf8_lossy(&built.stderr));
-    let mut ran = Command::new(&program);
-    ran.args(args).env("LD_LIBRARY_PATH", &libraries);
+    let checked = std::env::var("SUMSQ_VALGRIND").unwrap_or_default();
+    let line: Vec<&OsStr> = checked.split_whitespace().map(OsStr::new).chain([program.as_os_str()]).collect();
+    let mut ran = Command::new(line[0]);
+    ran.args(&line[1..]).args(args).env("LD_LIBRARY_PATH", &libraries);
     for (name, value) in machine {
         match *name {
             "LD_LIBRARY_PATH" => ran.env(name, format!("{}:{value}", libraries.display())),

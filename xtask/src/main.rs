@@ -49,8 +49,9 @@ usage: cargo xtask TASK
   lint            layers, first words of doc comments, notices, patches of docs, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to: minutes of each step, counts of tests
   nightly [STEP]  full, fuzz, miri, threads, valgrind, aarch64, bundle, python, deny, msrv: ignored tests, long runs of fuzz, miri on
-                  buffers, a thread sanitizer on the pool, valgrind on a solve and a C program, image pipelines on an emulator of AArch64, a
-                  bundle on the stand-in for the driver, the Python package, dependencies, the oldest compiler";
+                  buffers and on what the C interfaces lend, a thread sanitizer on the pool, valgrind on a solve and on the C programs, image
+                  pipelines on an emulator of AArch64, a bundle on the stand-in for the driver, the Python package, dependencies, the oldest
+                  compiler";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];

@@ -28,7 +28,8 @@ pub enum Kind {
     Conditional {
         condition: u64,
         repeats: bool,
-        body: Handle,
+        /// The program is given its address, as the driver's own list of bodies, which there is as long as the node.
+        body: Arc<Handle>,
     },
     Child(Handle),
 }
@@ -149,8 +150,10 @@ impl Driver {
     pub fn destroy_graph(&mut self, graph: Handle) -> Done {
         let dead = self.graphs.remove(graph)?;
         for node in dead.nodes {
-            if let Kind::Conditional { body, .. } | Kind::Child(body) = node.kind {
-                self.destroy_graph(body)?;
+            match node.kind {
+                Kind::Conditional { body, .. } => self.destroy_graph(*body)?,
+                Kind::Child(body) => self.destroy_graph(body)?,
+                Kind::Empty | Kind::Work(_) => (),
             }
         }
         self.conditions.retain(|_, c| c.graph != graph);
@@ -166,7 +169,7 @@ impl Driver {
                 Kind::Conditional { condition, repeats, body } => StepKind::Conditional {
                     condition: *condition,
                     repeats: *repeats,
-                    body: self.executable(*body)?,
+                    body: self.executable(**body)?,
                 },
                 Kind::Child(body) => StepKind::Child(self.executable(*body)?),
             };

@@ -363,10 +363,8 @@ impl Driver {
             return Err(INVALID_VALUE);
         }
         let context = self.graphs.get(graph).map_err(|_| INVALID_VALUE)?.context;
-        let body = self.new_graph(context, Some(graph));
-        // The driver gives a list of bodies that it owns.
-        let list: &'static [Handle] = Box::leak(Box::new([body]));
-        out_at(at + std::mem::offset_of!(Params, phGraph_out)).put(list.as_ptr())?;
+        let body = Arc::new(self.new_graph(context, Some(graph)));
+        out_at(at + std::mem::offset_of!(Params, phGraph_out)).put(Arc::as_ptr(&body))?;
         self.add_node(graph, after, Kind::Conditional { condition, repeats: kind == 1, body })
     }
 
