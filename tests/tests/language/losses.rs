@@ -200,7 +200,8 @@ fn params_of_power_are_positive() {
     for [p, eps] in [[-1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, -1.0]] {
         let arrays =
             [doubles("X", &[2], vec![0.0, 3.0]), doubles("p", &[], vec![p]), doubles("eps", &[], vec![eps])];
-        let error = ProblemData::bind(&energy, &arrays).err().expect("not a loss").to_string();
+        let Err(error) = ProblemData::bind(&energy, &arrays) else { panic!("{p}, {eps} make a loss") };
+        let error = error.to_string();
         for part in ["`fit` (line 4)", "is no number", "positive params of `Power`"] {
             assert!(error.contains(part), "{p}, {eps}: no `{part}` in: {error}");
         }
