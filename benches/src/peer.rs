@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use sumsq::{ArrayData, NamedArray};
+use std::time::Instant;
+use sumsq::{ArrayData, Control, NamedArray, Problem, ProblemData, SolveError, SolveOptions};
 
 /// Values of E over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,32 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
+    /// A solve of sumsq that ends at an energy. Its set-up is that of the preconditioner in all steps, which its seconds hold as well.
+    pub fn of(
+        problem: &mut Problem,
+        data: &mut ProblemData,
+        options: &SolveOptions,
+        target: f64,
+    ) -> Result<Trajectory, SolveError> {
+        let mut points = vec![];
+        let start = Instant::now();
+        let report = problem.solve_with(data, options, &mut |step| {
+            if step.accepted {
+                points.push((start.elapsed().as_secs_f64(), step.energy));
+            }
+            if step.energy <= target { Control::Abort } else { Control::Continue }
+        })?;
+        Ok(Trajectory {
+            initial: report.energy_initial,
+            points,
+            steps: report.iterations.len(),
+            linear: report.linear_iterations_total,
+            seconds: start.elapsed().as_secs_f64(),
+            set_up: report.iterations.iter().map(|step| step.setup_seconds).sum(),
+            termination: report.termination.name().into(),
+        })
+    }
+
     /// Returns the time at which E was first no larger than `target`.
     pub fn time_to(&self, target: f64) -> Option<f64> {
         self.points.iter().find(|(_, energy)| *energy <= target).map(|(seconds, _)| *seconds)

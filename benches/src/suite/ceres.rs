@@ -19,7 +19,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use sumsq::energy::model::Energy;
-use sumsq::{CompileOptions, Control, Options, ProblemData, SolveOptions, Solver};
+use sumsq::{CompileOptions, Options, ProblemData, SolveOptions, Solver};
 
 /// A solve that takes longer than this is ended.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -229,26 +229,11 @@ impl<'a> Contest<'a> {
     fn sumsq(&self, radius: f64, target: f64) -> Result<Trajectory, Failed> {
         let mut data = self.data.clone();
         let options = options(radius, self.steps());
-        let mut points = vec![];
         let start = Instant::now();
         let mut problem = self.solver.plan(&data)?;
-        let plan = start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        let report = problem.solve_with(&mut data, &options.solve, &mut |i| {
-            if i.accepted {
-                points.push((start.elapsed().as_secs_f64(), i.energy));
-            }
-            if i.energy <= target { Control::Abort } else { Control::Continue }
-        })?;
-        Ok(Trajectory {
-            initial: report.energy_initial,
-            points,
-            steps: report.iterations.len(),
-            linear: report.linear_iterations_total,
-            seconds: start.elapsed().as_secs_f64(),
-            set_up: self.compile + plan,
-            termination: report.termination.name().into(),
-        })
+        let set_up = self.compile + start.elapsed().as_secs_f64();
+        let solved = Trajectory::of(&mut problem, &mut data, &options.solve, target)?;
+        Ok(Trajectory { set_up, ..solved })
     }
 
     fn ceres(&self, linear: Linear, radius: f64, target: f64) -> Result<Trajectory, Failed> {

@@ -9,10 +9,10 @@ use crate::harness::{Ratio, Times};
 use crate::peer::Trajectory;
 use crate::report::Report;
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sumsq::energy::Energy;
 use sumsq::{
-    CompileOptions, Control, NamedArray, Options, Preconditioner, Problem, ProblemData, SolveOptions, Solver,
+    CompileOptions, NamedArray, Options, Preconditioner, Problem, ProblemData, SolveOptions, Solver,
 };
 use sumsq_examples::demos::Demo;
 
@@ -133,23 +133,6 @@ fn times(jacobi: &Trajectory, levels: &Trajectory, target: f64) -> Result<Times,
 impl Side<'_> {
     /// A solve that ends at an energy.
     fn solve(&mut self, target: f64) -> Result<Trajectory, Failed> {
-        let mut data = self.data.clone();
-        let mut points = vec![];
-        let start = Instant::now();
-        let report = self.problem.solve_with(&mut data, self.options, &mut |step| {
-            if step.accepted {
-                points.push((start.elapsed().as_secs_f64(), step.energy));
-            }
-            if step.energy <= target { Control::Abort } else { Control::Continue }
-        })?;
-        Ok(Trajectory {
-            initial: report.energy_initial,
-            points,
-            steps: report.iterations.len(),
-            linear: report.linear_iterations_total,
-            seconds: start.elapsed().as_secs_f64(),
-            set_up: report.iterations.iter().map(|step| step.setup_seconds).sum(),
-            termination: report.termination.name().into(),
-        })
+        Ok(Trajectory::of(&mut self.problem, &mut self.data.clone(), self.options, target)?)
     }
 }
