@@ -120,9 +120,7 @@ fn failure(error: SolveError) -> PyErr {
     match error {
         SolveError::Memory { .. } => PyMemoryError::new_err(text),
         SolveError::Energy(error) => PyValueError::new_err(error.rendered()),
-        SolveError::Option(_) | SolveError::InitialNotFinite { .. } => {
-            PyValueError::new_err(text)
-        }
+        SolveError::Option(_) | SolveError::InitialNotFinite { .. } => PyValueError::new_err(text),
         _ => Error::new_err(text),
     }
 }
