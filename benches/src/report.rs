@@ -144,7 +144,11 @@ fn build() -> String {
         (run.status.success() && !text.is_empty()).then_some(text)
     };
     let unknown = || "unknown".to_owned();
-    let commit = output("git", &["describe", "--always", "--dirty", "--abbrev=12"]).unwrap_or_else(unknown);
+    let commit = output("git", &["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(unknown);
+    // What earlier benchmarks have written changes no later one.
+    let changed =
+        output("git", &["status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/benches/results"]);
+    let commit = commit + if changed.is_some() { "-dirty" } else { "" };
     let date = output("date", &["-u", "+%F"]).unwrap_or_else(unknown);
     format!("commit {commit}, {date}, LLVM {}", sumsq::codegen::backend::llvm::version())
 }
