@@ -209,9 +209,12 @@ impl<S: Number> Blocks<S> {
             out.fill(S::default());
             let columns = pattern.row(i);
             for (j, left) in a.row(i) {
+                let mut blocks = columns.iter().zip(out.chunks_exact_mut(size));
                 for (column, right) in b.row(j as usize) {
-                    let at = columns.partition_point(|c| *c < column) * size;
-                    add_blocks(left, right, [a.width, b.width], &mut out[at..at + size]);
+                    // Both ascend.
+                    if let Some((_, out)) = blocks.find(|(c, _)| **c == column) {
+                        add_blocks(left, right, [a.width, b.width], out);
+                    }
                 }
             }
         });
@@ -232,9 +235,12 @@ impl<S: Number> Blocks<S> {
             out.fill(S::default());
             let own = pattern.row(i);
             for (row, left) in a.column(i) {
+                let mut blocks = own.iter().zip(out.chunks_exact_mut(size));
                 for (column, right) in b.row_from(row as usize, i as u32) {
-                    let at = own.partition_point(|c| *c < column) * size;
-                    add_blocks(right, left, [b.width, a.width], &mut out[at..at + size]);
+                    // Both ascend.
+                    if let Some((_, out)) = blocks.find(|(c, _)| **c == column) {
+                        add_blocks(right, left, [b.width, a.width], out);
+                    }
                 }
             }
         });

@@ -1,7 +1,7 @@
 //! Level 0: A of the numbers that generated code gives, and near-null candidates of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Number, Pattern, add_blocks};
-use crate::matrix_free::preconditioner::aggregates::level::invert;
+use crate::matrix_free::preconditioner::aggregates::dense::invert;
 use crate::matrix_free::preconditioner::aggregates::numbers::Numbers;
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
@@ -27,8 +27,8 @@ struct Pair {
     graph: usize,
     /// Channels of its couplings.
     channels: usize,
-    /// Its entries.
-    entries: Vec<Channel>,
+    /// Its entries: channels, with their places in a transposed block of the first slot's row and of the second's.
+    entries: Vec<(usize, [usize; 2])>,
 }
 
 /// A block that a hyperedge adds to a row of A.
@@ -61,6 +61,7 @@ impl Finest {
     /// The structure for these sizes.
     pub fn new(sources: &Sources, extents: Vec<i32>, graphs: &[(&Graph, &GraphData)]) -> Finest {
         let elements = extents.iter().product::<i32>() as usize;
+        let c = sources.components();
         let mut offsets: BTreeMap<Vec<i32>, Vec<Channel>> = BTreeMap::new();
         for (channel, e) in sources.stencil.iter().enumerate() {
             offsets.entry(e.offset.clone()).or_default().push((channel, e.row, e.column));
@@ -77,11 +78,13 @@ impl Finest {
                         met[b].push((pairs.len() as u16, true, edge as u32, a as u32));
                     }
                 }
+                let places = |(channel, i, j)| (channel, [j * c + i, i * c + j]);
+                let entries = entries.into_iter().map(places).collect();
                 pairs.push(Pair { graph: n, channels: of_graph.channels, entries });
             }
         }
         let mut of = Finest {
-            components: sources.components(),
+            components: c,
             extents,
             pattern: Arc::default(),
             offsets: offsets.into_iter().collect(),
@@ -155,12 +158,8 @@ impl Finest {
         let own: Vec<_> = pairs.filter_map(|(i, j)| Some((i, j, of.kept[packed(i, j)]?))).collect();
         each_ragged(pool, &mut a.values, &self.pattern.starts, c * c, |e, row| {
             row.fill(S::default());
-            let (columns, on) = (self.pattern.row(e), of.active[e]);
-            let mut add = |place: usize, i: usize, j: usize, value: S| {
-                if on >> i & of.active[columns[place] as usize] >> j & 1 != 0 {
-                    row[(place * c + j) * c + i] += value;
-                }
-            };
+            let columns = self.pattern.row(e);
+            let mut add = |place: usize, i: usize, j: usize, value: S| row[(place * c + j) * c + i] += value;
             let place = |f: usize| columns.partition_point(|column| (*column as usize) < f);
             let here = place(e);
             for &(i, j, k) in &own {
@@ -178,10 +177,20 @@ impl Finest {
             for share in &self.shares[self.starts[e]..self.starts[e + 1]] {
                 let pair = &self.pairs[usize::from(share.pair)];
                 let numbers = &of.pairs[pair.graph][share.edge as usize * pair.channels..][..pair.channels];
-                let place = share.place as usize - self.pattern.starts[e];
-                for &(channel, i, j) in &pair.entries {
-                    let (i, j) = if share.transposed { (j, i) } else { (i, j) };
-                    add(place, i, j, numbers[channel]);
+                let block = &mut row[(share.place as usize - self.pattern.starts[e]) * c * c..][..c * c];
+                for (channel, places) in &pair.entries {
+                    block[places[usize::from(share.transposed)]] += numbers[*channel];
+                }
+            }
+            let all = u8::MAX >> (MOST - c);
+            for (f, block) in columns.iter().zip(row.chunks_exact_mut(c * c)) {
+                let (on, beside) = (of.active[e], of.active[*f as usize]);
+                if on & beside != all {
+                    let off = block
+                        .iter_mut()
+                        .enumerate()
+                        .filter(|(n, _)| on >> (n % c) & beside >> (n / c) & 1 == 0);
+                    off.for_each(|(_, v)| *v = S::default());
                 }
             }
         });
@@ -203,14 +212,15 @@ impl Finest {
         });
     }
 
-    /// The candidates, of J^T J: per scalar a number for each.
+    /// Makes the candidates, of J^T J: per scalar a number for each.
     pub fn candidates<S: Number>(
         &self,
         pool: &Pool,
         sources: &Sources,
         of: &Numbers<S>,
         a: &Blocks<S>,
-    ) -> Vec<f64> {
+        all: &mut Vec<f64>,
+    ) {
         let (c, k) = (self.components, sources.candidates.len());
         let mean = |component: usize| {
             let own = (0..self.elements()).filter(|&e| of.active[e] >> component & 1 != 0);
@@ -218,8 +228,9 @@ impl Finest {
         };
         let means: Vec<f64> = (0..c).map(mean).collect();
         let given = of.given.len() / self.elements();
-        let mut all = vec![0.0; of.x.len() * k];
-        each(pool, &mut all, c * k, |e, b| {
+        all.resize(of.x.len() * k, 0.0);
+        each(pool, all, c * k, |e, b| {
+            b.fill(0.0);
             let value = |i: usize| of.x[e * c + i] - means[i];
             for (n, candidate) in sources.candidates.iter().enumerate() {
                 match *candidate {
@@ -235,21 +246,30 @@ impl Finest {
             off.for_each(|i| b[i * k..(i + 1) * k].fill(0.0));
         });
         if !sources.spread.contains(&false) {
-            return all;
+            return;
         }
-        let held: Vec<S> = all.iter().map(|v| S::nearest(*v)).collect();
+        let mut held = vec![S::default(); all.len()];
+        each(pool, &mut held, c * k, |e, held| {
+            held.iter_mut().zip(&all[e * c * k..]).for_each(|(held, v)| *held = S::nearest(*v));
+        });
         let local: Vec<usize> = (0..c).filter(|&i| !sources.spread[i]).collect();
-        each(pool, &mut all, c * k, |e, b| self.complete(&local, a, e, &held, b));
-        all
+        each(pool, all, c * k, |e, b| self.complete(&local, a, e, &held, b));
     }
 
     /// Makes the local components of the candidates at an element minimise the energy with the spread ones held.
     fn complete<S: Number>(&self, local: &[usize], a: &Blocks<S>, e: usize, held: &[S], b: &mut [f64]) {
         let (c, size, n) = (self.components, b.len(), local.len());
         let k = size / c;
-        let mut force = vec![S::default(); size];
+        let (mut small, mut large) = ([S::default(); MOST * MOST], vec![]);
+        let force = match small.get_mut(..size) {
+            Some(force) => force,
+            None => {
+                large.resize(size, S::default());
+                &mut large[..]
+            }
+        };
         for (f, block) in a.row(e) {
-            add_blocks(block, &held[f as usize * size..][..size], [c, k], &mut force);
+            add_blocks(block, &held[f as usize * size..][..size], [c, k], force);
         }
         let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
         let (mut block, mut inverse) = ([S::default(); MOST * MOST], [S::default(); MOST * MOST]);

@@ -81,7 +81,7 @@ impl<S: Number> Hierarchy<S> {
         if news == News::Everything {
             structure.undamped(pool, numbers, &mut finest.a);
             // Of J^T J, before D is added.
-            finest.candidates = structure.candidates(pool, sources, numbers, &finest.a);
+            structure.candidates(pool, sources, numbers, &finest.a, &mut finest.candidates);
         }
         structure.damp(pool, numbers, &mut finest.a);
     }

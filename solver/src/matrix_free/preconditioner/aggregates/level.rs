@@ -3,13 +3,11 @@
 use crate::matrix_free::preconditioner::aggregates::blocks::{
     Blocks, ByColumns, Columns, Number, Pattern, add_blocks, apply_inverse,
 };
-use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, sum};
-use crate::problem::aggregates::{self, DEPENDENT, NONE, POWER_STEPS, SAFETY};
+use crate::matrix_free::preconditioner::aggregates::dense::{MOST, invert, orthonormalise};
+use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, each_with, sum};
+use crate::problem::aggregates::{self, NONE, POWER_STEPS, SAFETY};
 use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
-
-/// Rows of blocks that need no memory but the stack's.
-const MOST: usize = 16;
 
 /// A level. Rows of scalars that take no part are 0 in all of its matrices. A, P and the smoother are in the precision of PCG; what is made
 /// once per level and small (candidates, T, blocks while they are inverted) is in float64.
@@ -134,7 +132,7 @@ impl<S: Number> Level<S> {
         }
         let Some(shape) = self.shape.take() else { return false };
         if news == News::Everything {
-            next.candidates = self.tentative(pool, &shape);
+            self.tentative(pool, &shape, &mut next.candidates);
         }
         self.smooth(pool, &shape);
         self.ap.multiply(pool, &self.a, &self.p, shape.ap.clone());
@@ -186,36 +184,21 @@ impl<S: Number> Level<S> {
         strong
     }
 
-    /// Makes T; returns what it leaves of the candidates: Gram and Schmidt, twice.
-    fn tentative(&mut self, pool: &Pool, shape: &Shape) -> Vec<f64> {
+    /// Makes T, and the candidates of the next level: what T makes of those of this one is R of T R.
+    fn tentative(&mut self, pool: &Pool, shape: &Shape, left: &mut Vec<f64>) {
         let block = self.block();
         let k = self.candidates.len() / (self.elements() * block);
+        let size = block * k;
         let candidates = &self.candidates;
-        let rows_of = |aggregate: usize| {
+        left.resize((shape.starts.len() - 1) * k * k, 0.0);
+        self.t.resize(shape.members.len() * size, S::default());
+        each_with(pool, (&mut self.t, size), &shape.starts, (left, k * k), |aggregate, t, left| {
             let members = &shape.members[shape.starts[aggregate]..shape.starts[aggregate + 1]];
-            members.iter().flat_map(move |&e| e as usize * block..(e as usize + 1) * block)
-        };
-        let mut exact = vec![0.0; shape.members.len() * block * k];
-        each_ragged(pool, &mut exact, &shape.starts, block * k, |aggregate, t| {
-            let rows = rows_of(aggregate);
-            rows.zip(t.chunks_mut(k)).for_each(|(i, t)| t.copy_from_slice(&candidates[i * k..][..k]));
-            orthonormalise(t, k);
+            let own = members.iter().flat_map(|&e| &candidates[e as usize * size..][..size]);
+            let mut exact: Vec<f64> = own.copied().collect();
+            orthonormalise(&mut exact, k, left);
+            t.iter_mut().zip(exact).for_each(|(t, exact)| *t = S::nearest(exact));
         });
-        let mut left = vec![0.0; (shape.starts.len() - 1) * k * k];
-        each(pool, &mut left, k * k, |aggregate, left| {
-            let own = &exact[shape.starts[aggregate] * block * k..shape.starts[aggregate + 1] * block * k];
-            for (i, t) in rows_of(aggregate).zip(own.chunks(k)) {
-                let candidates = &candidates[i * k..][..k];
-                for (a, t) in t.iter().enumerate() {
-                    (a..k).for_each(|j| left[a * k + j] += t * candidates[j]);
-                }
-            }
-        });
-        self.t.resize(exact.len(), S::default());
-        each(pool, &mut self.t, block * k, |n, t| {
-            t.iter_mut().zip(&exact[n * block * k..]).for_each(|(t, exact)| *t = S::nearest(*exact));
-        });
-        left
     }
 
     /// P = (I - w D^-1 A) T.
@@ -358,114 +341,5 @@ impl Shape {
         let next = Arc::new(Pattern::new((0..count).map(row)));
         let (p, ap, columns) = (Arc::new(p), Arc::new(ap), Arc::new(columns));
         Shape { own, place, starts, members, a: a.clone(), p, ap, next, columns }
-    }
-}
-
-/// Makes the columns of a matrix, row-major, orthonormal, the first ones first; 0 where one depends on those before. Gram and Schmidt, twice:
-/// all shares of a column at once, row by row.
-fn orthonormalise(t: &mut [f64], k: usize) {
-    let mut shares = vec![0.0; k];
-    for j in 0..k {
-        let square = |t: &[f64]| t.chunks_exact(k).map(|row| row[j] * row[j]).sum::<f64>();
-        let whole = square(t).sqrt();
-        for _ in 0..2 {
-            let shares = &mut shares[..j];
-            shares.fill(0.0);
-            for row in t.chunks_exact(k) {
-                shares.iter_mut().zip(row).for_each(|(share, v)| *share += v * row[j]);
-            }
-            for row in t.chunks_exact_mut(k) {
-                row[j] -= shares.iter().zip(&row[..j]).map(|(share, v)| share * v).sum::<f64>();
-            }
-        }
-        let norm = square(t).sqrt();
-        let scale = if norm > DEPENDENT * whole { 1.0 / norm } else { 0.0 };
-        t.chunks_mut(k).for_each(|row| row[j] = if scale == 0.0 { 0.0 } else { row[j] * scale });
-    }
-}
-
-/// Writes the inverse of a symmetric positive matrix by Cholesky, the diagonal shifted; rows whose diagonal is 0 are left alone. The inverse of
-/// the diagonal, where the matrix is not positive to rounding.
-pub fn invert<S: Number>(a: &[S], n: usize, inverse: &mut [S]) {
-    let a = |i: usize, j: usize| -> f64 { a[i * n + j].into() };
-    let (mut small, mut large) = ([0.0; MOST * MOST], vec![]);
-    let l = match small.get_mut(..n * n) {
-        Some(l) => l,
-        None => {
-            large.resize(n * n, 0.0);
-            &mut large[..]
-        }
-    };
-    let (mut small, mut large) = ([0; MOST], vec![]);
-    let rows = match small.get_mut(..n) {
-        Some(rows) => rows,
-        None => {
-            large.resize(n, 0);
-            &mut large[..]
-        }
-    };
-    let mut m = 0;
-    for i in (0..n).filter(|&i| a(i, i) > 0.0) {
-        rows[m] = i;
-        m += 1;
-    }
-    let rows = &rows[..m];
-    for j in 0..m {
-        for i in j..m {
-            let entry = a(rows[i], rows[j]) * if i == j { 1.0 + S::SHIFT } else { 1.0 };
-            let rest = entry - (0..j).map(|s| l[i * m + s] * l[j * m + s]).sum::<f64>();
-            if i > j {
-                l[i * m + j] = rest / l[j * m + j];
-            } else if rest > 0.0 {
-                l[j * m + j] = rest.sqrt();
-            } else {
-                rows.iter().for_each(|&i| inverse[i * n + i] = S::nearest(1.0 / a(i, i)));
-                return;
-            }
-        }
-    }
-    // L^-1 in place of L, columns and rows from the last ones.
-    for j in (0..m).rev() {
-        let own = 1.0 / l[j * m + j];
-        for i in (j + 1..m).rev() {
-            let sum: f64 = (j + 1..=i).map(|s| l[i * m + s] * l[s * m + j]).sum();
-            l[i * m + j] = -sum * own;
-        }
-        l[j * m + j] = own;
-    }
-    for (i, &row) in rows.iter().enumerate() {
-        for (j, &column) in rows.iter().enumerate().take(i + 1) {
-            let entry = (i..m).map(|s| l[s * m + i] * l[s * m + j]).sum();
-            inverse[row * n + column] = S::nearest(entry);
-        }
-    }
-    // Symmetric to the last bit.
-    for (i, &row) in rows.iter().enumerate() {
-        rows[..i].iter().for_each(|&column| inverse[column * n + row] = inverse[row * n + column]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nalgebra::DMatrix;
-
-    /// Rows whose diagonal is 0 take no part, also where the matrix needs more memory than the stack's.
-    #[test]
-    fn blocks_are_inverted_where_scalars_take_part() {
-        for n in [1, 2, 5, 6, 17, 20] {
-            let root =
-                DMatrix::from_fn(n, n, |i, j| aggregates::start(i * n + j) + f64::from(u8::from(i == j)));
-            let mut a = &root * root.transpose();
-            let off = n / 3;
-            if n > 2 {
-                (0..n).for_each(|i| (a[(i, off)], a[(off, i)]) = (0.0, 0.0));
-            }
-            let mut inverse = vec![0.0; n * n];
-            invert(a.as_slice(), n, &mut inverse);
-            let product = &a * DMatrix::from_row_slice(n, n, &inverse);
-            let expected = DMatrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j && (n <= 2 || i != off))));
-            assert!((product - expected).norm() <= 1e-7, "{n} rows");
-        }
     }
 }

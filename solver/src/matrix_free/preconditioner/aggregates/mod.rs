@@ -14,13 +14,15 @@
 //! | [`level`] | a level, and the next one made of it |
 //! | [`hierarchy`] | all levels of a space |
 //! | [`cycle`] | what the coarser levels make of r |
-//! | [`blocks`], [`rows`] | sparse matrices of blocks; loops over rows on a pool |
+//! | [`blocks`], [`dense`] | sparse matrices of blocks; small dense ones |
+//! | [`rows`] | loops over rows on a pool |
 //!
 //! Every number is computed row by row in a fixed order: bits do not depend on the number of threads. Matrices and vectors are in the precision of
 //! PCG.
 
 pub mod blocks;
 pub mod cycle;
+mod dense;
 pub mod finest;
 pub mod hierarchy;
 pub mod level;

@@ -1,5 +1,6 @@
 //! Loops over rows on the threads of a pool, in which every row is computed by itself: the same bits for any number of threads.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use sumsq_codegen::runtime::Pool;
 
@@ -26,19 +27,30 @@ pub fn each_ragged<T: Send>(
     size: usize,
     f: impl Fn(usize, &mut [T]) + Sync,
 ) {
+    let (nothing, width): (&mut [()], _) = (&mut [], 0);
+    each_with(pool, (values, size), starts, (nothing, width), |row, values, _| f(row, values));
+}
+
+/// As [`each_ragged`], with `width` values of another kind beside each row.
+pub fn each_with<T: Send, U: Send>(
+    pool: &Pool,
+    (values, size): (&mut [T], usize),
+    starts: &[usize],
+    (beside, width): (&mut [U], usize),
+    f: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
     let rows = starts.len() - 1;
-    let (mut parts, mut rest) = (vec![], values);
+    let (mut parts, mut rest, mut rest_beside) = (vec![], values, beside);
     for first in (0..rows).step_by(GRAIN) {
         let end = (first + GRAIN).min(rows);
-        let (own, others) = std::mem::take(&mut rest).split_at_mut(size * (starts[end] - starts[first]));
-        parts.push((first..end, own));
-        rest = others;
+        let own = rest.split_off_mut(..size * (starts[end] - starts[first])).unwrap_or_default();
+        let own_beside = rest_beside.split_off_mut(..width * (end - first)).unwrap_or_default();
+        parts.push((first..end, own, own_beside));
     }
-    let run = |(of, mut values): (std::ops::Range<usize>, &mut [T])| {
+    let run = |(of, mut values, mut beside): (Range<usize>, &mut [T], &mut [U])| {
         for row in of {
-            let (own, others) = values.split_at_mut(size * (starts[row + 1] - starts[row]));
-            f(row, own);
-            values = others;
+            let own = values.split_off_mut(..size * (starts[row + 1] - starts[row])).unwrap_or_default();
+            f(row, own, beside.split_off_mut(..width).unwrap_or_default());
         }
     };
     in_tasks(pool, parts, run);
