@@ -347,6 +347,22 @@ pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out:
     }
 }
 
+/// y += the diagonal of B^T D B, D a diagonal.
+pub fn add_squares<S: Number>(block: &[S], diagonal: &[S], y: &mut [S]) {
+    with_width!(y.len(), squares(block, diagonal, y))
+}
+
+fn squares<S: Number, const W: usize>(block: &[S], diagonal: &[S], y: &mut [S]) {
+    let Some(y) = y.first_chunk_mut::<W>() else { return };
+    let mut sum = *y;
+    for (row, d) in block.as_chunks::<W>().0.iter().zip(diagonal) {
+        for j in 0..W {
+            sum[j] += row[j] * row[j] * *d;
+        }
+    }
+    *y = sum;
+}
+
 fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
     let Some(y) = y.first_chunk_mut::<W>() else { return };
     let mut sum = *y;
@@ -426,6 +442,12 @@ mod any_width {
 
     pub fn square<S: Number>(width: usize, a: &[S], b: &[S], out: &mut [S]) {
         blocks(width, a, b, width, out);
+    }
+
+    pub fn squares<S: Number>(width: usize, block: &[S], diagonal: &[S], y: &mut [S]) {
+        for (row, d) in block.chunks_exact(width).zip(diagonal) {
+            y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *m * *d);
+        }
     }
 
     pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {

@@ -1,7 +1,7 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{
-    Blocks, ByColumns, Columns, Number, Pattern, add_blocks, apply_inverse,
+    Blocks, ByColumns, Columns, Number, Pattern, add_blocks, add_squares, apply_inverse,
 };
 use crate::matrix_free::preconditioner::aggregates::dense::{MOST, invert, orthonormalise};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, each_with, sum};
@@ -242,31 +242,33 @@ impl<S: Number> Level<S> {
     /// Makes rows and columns 0 whose diagonal entry in `next` is not above what rounding leaves of 0.
     fn silence(&self, pool: &Pool, noise: f64, next: &mut Blocks<S>) {
         let (block, k) = (self.block(), next.height);
-        let mut kept = vec![0.0f64; next.pattern.rows() * k];
+        let mut diagonal = vec![S::default(); self.elements() * block];
+        each(pool, &mut diagonal, block, |e, diagonal| {
+            let own = self.a.pattern.place(e, e as u32).map_or(&[][..], |place| self.a.block(place));
+            diagonal.iter_mut().zip(own.iter().step_by(block + 1)).for_each(|(to, v)| *to = *v);
+        });
+        let mut kept = vec![S::default(); next.pattern.rows() * k];
         each(pool, &mut kept, k, |aggregate, kept| {
             for (e, block_of_p) in self.columns.column(aggregate) {
-                let Some(own) = self.a.pattern.place(e as usize, e) else { continue };
-                for (c, p) in block_of_p.chunks(k).enumerate() {
-                    let diagonal: f64 = self.a.block(own)[c * block + c].into();
-                    kept.iter_mut().zip(p).for_each(|(kept, &p)| *kept += p.into() * p.into() * diagonal);
-                }
+                add_squares(block_of_p, &diagonal[e as usize * block..][..block], kept);
             }
-            let own = next.pattern.place(aggregate, aggregate as u32).map(|place| next.block(place));
-            for (i, kept) in kept.iter_mut().enumerate() {
-                let diagonal: f64 = own.map_or(0.0, |own| own[i * k + i].into());
-                *kept = f64::from(u8::from(diagonal > noise * *kept));
+            let own = next.pattern.place(aggregate, aggregate as u32).map_or(&[][..], |p| next.block(p));
+            for (kept, diagonal) in kept.iter_mut().zip(own.iter().step_by(k + 1)) {
+                let on = (*diagonal).into() > noise * (*kept).into();
+                *kept = S::nearest(f64::from(u8::from(on)));
             }
         });
-        if kept.iter().all(|on| *on != 0.0) {
+        let off = |n: usize| kept[n] == S::default();
+        if !(0..kept.len()).any(off) {
             return;
         }
         let Blocks { pattern, values, .. } = next;
         each_ragged(pool, values, &pattern.starts, k * k, |i, row| {
             for (&j, block) in pattern.row(i).iter().zip(row.chunks_mut(k * k)) {
-                let on = |a: usize, b: usize| kept[i * k + a] * kept[j as usize * k + b] != 0.0;
                 // Transposed.
-                let off = block.iter_mut().enumerate().filter(|(n, _)| !on(n % k, n / k));
-                off.for_each(|(_, v)| *v = S::default());
+                let is_off = |n: usize| off(i * k + n % k) || off(j as usize * k + n / k);
+                let all = block.iter_mut().enumerate().filter(|(n, _)| is_off(*n));
+                all.for_each(|(_, v)| *v = S::default());
             }
         });
     }
