@@ -45,6 +45,13 @@ impl Report {
         }
     }
 
+    /// The text that names of parts contain that are to run, as an environment variable has it. Where it has any, the report is partial.
+    pub fn wanted(&mut self, variable: &str) -> String {
+        let wanted = std::env::var(variable).unwrap_or_default();
+        self.is_partial |= !wanted.is_empty();
+        wanted
+    }
+
     /// Adds a ratio, which is also printed at once.
     pub fn ratio(&mut self, ratio: Ratio) {
         println!("{}", line(&ratio));

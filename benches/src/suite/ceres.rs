@@ -54,8 +54,7 @@ pub fn run() -> Result<Report, Failed> {
     let folder = std::env::temp_dir().join(format!("sumsq-ceres-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let mut table = vec![];
-    let wanted = std::env::var("SUMSQ_CASES").unwrap_or_default();
-    report.is_partial = !wanted.is_empty();
+    let wanted = report.wanted("SUMSQ_CASES");
     for case in cases() {
         match case {
             Ok(case) if !case.name.contains(&wanted) => {}

@@ -53,8 +53,7 @@ pub fn run() -> Result<Report, Failed> {
         "time with block Jacobi / time with levels to within 1 % of the lowest E, {THREADS} threads, mixed precision"
     );
     let mut report = Report::new("levels", setting);
-    let wanted = std::env::var("SUMSQ_CASES").unwrap_or_default();
-    report.is_partial = !wanted.is_empty();
+    let wanted = report.wanted("SUMSQ_CASES");
     for case in cases()?.into_iter().filter(|case| case.name.contains(&wanted)) {
         measure(&mut report, &case)?;
     }

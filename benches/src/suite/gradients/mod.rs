@@ -56,12 +56,11 @@ fn cases() -> Result<Vec<Case>, Failed> {
 }
 
 pub fn run() -> Result<Report, Failed> {
-    let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
     let setting = format!(
         "time of sumsq / time of JAX, jitted, or of PyTorch, {THREADS} threads each, float32; with gradient: outputs and J^T 1 for all inputs"
     );
     let mut report = Report::new("gradients", setting);
-    report.is_partial = !wanted.is_empty();
+    let wanted = report.wanted("SUMSQ_PIPELINES");
     for case in cases()?.iter().filter(|case| case.application.name.contains(&wanted)) {
         measure(&mut report, case)?;
     }

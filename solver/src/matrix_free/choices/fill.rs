@@ -198,7 +198,7 @@ fn nests(f: &mut Filler, of: &Facts, spaces: &[Space]) -> Result<Vec<Share>, Cho
     domains.extend(spaces.iter().map(|space| Domain::Space(space.id)));
     let mut seen = FxHashSet::default();
     domains.retain(|domain| seen.insert(*domain));
-    for domain in domains {
+    for &domain in &domains {
         let own = spaces.iter().find(|space| Domain::Space(space.id) == domain);
         let gradient = own.map_or(1, |s| count(&r.dag, &s.gradient_roots(r, Site::Element(s.id))));
         let cost = sums.iter().filter(|of| **of == domain).count();
@@ -211,7 +211,8 @@ fn nests(f: &mut Filler, of: &Facts, spaces: &[Space]) -> Result<Vec<Share>, Cho
             f.note(format!("E in {cost}, J^T r in {gradient}"));
         }
     }
-    Ok(shares(energy, r, |domain| f.choices.is(Of::Nests(domain), Value::Whole)))
+    let whole = |domain| f.choices.is(Of::Nests(domain), Value::Whole);
+    Ok(if domains.into_iter().any(whole) { shares(energy, r, whole) } else { split })
 }
 
 /// The choices of a space with unknowns.
