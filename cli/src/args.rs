@@ -54,6 +54,9 @@ pub struct SolveArgs {
     /// File for the plot of energy against iteration
     #[arg(long, value_name = "P.png")]
     pub plot: Option<PathBuf>,
+    /// Print which Func takes how much time and memory, or on a GPU which kernel; the solve takes longer
+    #[arg(long)]
+    pub profile: bool,
     #[command(flatten)]
     pub options: SolverArgs,
 }

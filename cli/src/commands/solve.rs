@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use crate::{engine, inputs, report};
 use std::process::ExitCode;
 use sumsq::Termination;
+use sumsq::codegen::runtime::profile;
 use sumsq_examples::io::{Outputs, check_target, npz, picture};
 
 /// Solves a problem. The unknowns written are the last good ones, also where the solve failed or was interrupted.
@@ -19,6 +20,9 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
         }
     }
     args.plot.as_deref().map_or(Ok(()), picture::check_name).map_err(Failure::input)?;
+    if args.profile {
+        profile::enable();
+    }
     let energy = engine::load(&args.energy, args.options.budgets())?;
     let options = args.options.options()?;
     let inputs = inputs::read(&args.inputs, &energy, options.compile.max_memory)?;
@@ -42,8 +46,8 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
         outputs.add(path, report::plot(&name, &solved.report)?).map_err(Failure::output)?;
     }
     report::finish(outputs, &solved.report.to_string())?;
-    // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
-    tell(&sumsq::codegen::runtime::profile::report().to_string());
+    // Empty unless somebody asked for it when the pipelines were compiled.
+    tell(&profile::report().to_string());
     if let Some(why) = solved.report.failure() {
         tell(&format!("the solve failed: {why}; the unknowns are the last good ones\n"));
         return Ok(ExitCode::from(NOT_GOOD));

@@ -107,12 +107,12 @@ fn kernels_are_shown_without_a_device() {
     assert!(show(&["sass", "--target", "sm_80"]).contains("EXIT"));
 }
 
-/// Kernels are told apart by time, and by what they move.
+/// Kernels are told apart by time, and by what they move; without a GPU, Funcs by time.
 #[test]
 fn profiles_of_kernels() {
     let bench = fit();
-    let args = ["solve", "energy.t", "--inputs", "inputs.npz", "--output", "o.npz", "--backend", "cuda"];
-    let run = with_driver(&bench, &[("SUMSQ_PROFILE", "1")], &args);
+    let args = ["solve", "energy.t", "--inputs", "inputs.npz", "--profile"];
+    let run = with_driver(&bench, &[], &[&args[..], &["--backend", "cuda"]].concat());
     run.succeeds();
     let said = format!("{}{}", run.stdout, run.stderr);
     assert!(said.contains("copy on the device: "), "{said}");
@@ -120,4 +120,8 @@ fn profiles_of_kernels() {
     for word in [" launches", " MB ", " GB/s ", " % of copy", " % float64"] {
         assert!(row.contains(word), "{row}");
     }
+    let run = bench.sumsq(&args);
+    run.succeeds();
+    let said = format!("{}{}", run.stdout, run.stderr);
+    assert!(said.contains("pcg_b: ") && said.contains(" ms of all threads"), "{said}");
 }

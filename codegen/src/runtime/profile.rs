@@ -1,6 +1,6 @@
 //! Profiles: time and memory of compiled pipelines, per Func.
 //!
-//! A pipeline that is lowered with [`crate::lower::LowerOptions::profile`] (`SUMSQ_PROFILE=1`) says which Func it computes,
+//! A pipeline that is lowered with [`crate::lower::LowerOptions::profile`] ([`enable`], or `SUMSQ_PROFILE=1`) says which Func it computes,
 //! whenever that changes, and what it allocates for whom. Time belongs to the innermost Func that is being computed, inlined
 //! ones to whoever they are part of; on several threads it is the sum over threads, without what a thread waits for others. A change costs a
 //! reading of the clock, which is taken off again; where Funcs are computed inside of innermost loops, what it does to their code still tells.
@@ -54,6 +54,7 @@ struct Registry {
     clock: u64,
     /// Is nothing counted?
     paused: AtomicBool,
+    enabled: AtomicBool,
 }
 
 thread_local! {
@@ -73,6 +74,7 @@ fn registry() -> &'static Registry {
         start: Instant::now(),
         clock: clock(),
         paused: AtomicBool::new(false),
+        enabled: AtomicBool::new(false),
     })
 }
 
@@ -117,9 +119,14 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does the environment ask for profiles (`SUMSQ_PROFILE`)?
+/// Asks for profiles of what this process compiles from now on.
+pub fn enable() {
+    registry().enabled.store(true, Ordering::Relaxed);
+}
+
+/// Has somebody asked for profiles, here or in the environment (`SUMSQ_PROFILE`)?
 pub fn enabled() -> bool {
-    asked("SUMSQ_PROFILE")
+    registry().enabled.load(Ordering::Relaxed) || asked("SUMSQ_PROFILE")
 }
 
 /// The slot of a Func; the same for all code of one name.
