@@ -4,7 +4,9 @@ use super::Extent;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
-use sumsq::{Backend, CompileOptions, Precision, ProblemData, SolveOptions, Solver};
+use sumsq::{
+    Backend, CompileOptions, Precision, Preconditioner, ProblemData, SolveError, SolveOptions, Solver,
+};
 use sumsq_tests::{Random, small};
 
 pub fn constructs(_: Extent) {
@@ -18,12 +20,21 @@ pub fn constructs(_: Extent) {
     assert!(wrong.is_empty(), "wrong: {}", wrong.join(", "));
 }
 
-/// Certifies a problem on the device, and holds three steps against those of the CPU.
+/// Certifies a problem on the device, and holds three steps against those of the CPU; with every preconditioner that it can have.
 fn agrees(energy: &Energy, data: &ProblemData) {
+    for preconditioner in [Preconditioner::Auto, Preconditioner::Multigrid, Preconditioner::Aggregation] {
+        agrees_with(preconditioner, energy, data);
+    }
+}
+
+fn agrees_with(preconditioner: Preconditioner, energy: &Energy, data: &ProblemData) {
     let mut random = Random::new(11);
     let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
     let v = random.numbers(x.len());
-    let compile = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
+    let compile = CompileOptions { precision: Precision::F64, preconditioner, ..CompileOptions::default() };
+    if let Err(SolveError::Option(_)) = Solver::compile_for(energy.clone(), &compile, Target::host()) {
+        return;
+    }
     let solve =
         SolveOptions { linear_tolerance: Some(1e-12), iterations: Some(3), ..SolveOptions::default() };
     let on = |target: Target| {

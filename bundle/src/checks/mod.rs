@@ -67,7 +67,7 @@ pub const CHECKS: [Check; 20] = [
     check_of("pipelines", 120, Work::Recorded(pipelines::pipelines)),
     check_of("functions", 60, Work::Recorded(maths::bits)),
     check_of("maths", 60, Work::Plain(maths::errors)),
-    check_of("constructs", 60, Work::Plain(constructs::constructs)),
+    check_of("constructs", 120, Work::Plain(constructs::constructs)),
     case("curveFitting_small", true),
     case("laplacian_small", true),
     case("arap_hand", true),

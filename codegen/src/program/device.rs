@@ -10,7 +10,8 @@
 //!
 //! Where that is wanted the loop is one kernel instead, whose blocks wait for each other between what were kernels ([`crate::compile::grid_loop`]).
 //!
-//! `Host` steps are asked before every graph that is run, not before each iteration.
+//! `Host` steps in front of all pipelines are asked before every graph that is run, not before each iteration. A loop with others is run by the
+//! host.
 //!
 //! A graph holds sizes, addresses and arguments as they were when it was made; parameters that are floats lie in memory, so that it runs with
 //! others, too. A loop keeps the last [`GRAPHS`] graphs: behind an odd number of iterations, or an exchange elsewhere, it comes back to one that
@@ -86,8 +87,9 @@ pub(super) fn device_loop(
         match step {
             Prepared::Run { call, .. } => device = Some(call.device_alone()?),
             Prepared::Swap(a, b) => exchanged.extend([*a, *b]),
-            Prepared::Host(_) => {}
-            Prepared::Repeat { .. } => return None,
+            Prepared::Host(_) if device.is_none() => {}
+            // What pipelines have written is wanted in every iteration.
+            Prepared::Host(_) | Prepared::Repeat { .. } => return None,
         }
     }
     // Disjoint pairs are back after two iterations; what tells the end keeps its place.

@@ -391,9 +391,6 @@ pub enum OptionError {
         "aggregation needs an unknown that some residual reads at two elements, this energy has none: use block_jacobi"
     )]
     NoAggregates,
-    /// The host makes and applies the levels.
-    #[error("aggregation runs on the CPU alone: use block_jacobi or multigrid on a GPU")]
-    AggregatesOnGpu,
     /// The entries of A on coarser levels would make too much code.
     #[error(
         "multigrid takes at most {most} unknowns per element of an index space of {dims} dims, this energy has {came}: use block_jacobi"

@@ -30,8 +30,10 @@ impl CompileOptions {
 
     /// The GPU for an energy, or the reason against it. No driver is loaded for what would not pay.
     fn gpu_for(&self, energy: &Energy) -> Result<Target, String> {
-        let of_cpu = self.preconditioner == Preconditioner::Aggregation;
-        if of_cpu || self.target != Level::Native || self.choices != Overrides::default() {
+        if self.preconditioner == Preconditioner::Aggregation {
+            return Err("the host makes and applies the levels of aggregation".into());
+        }
+        if self.target != Level::Native || self.choices != Overrides::default() {
             return Err("options of a CPU are given".into());
         }
         let sizes = self.sizes.as_deref().ok_or("sizes are not known when code is made")?;

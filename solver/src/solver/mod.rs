@@ -330,9 +330,6 @@ fn skeleton(
         derived.routines.add_couplings(&derived.energy, options.passes)?;
     }
     if settings.preconditioners.iter().any(|m| m.has_aggregates()) {
-        if target.gpu.is_some() {
-            return Err(OptionError::AggregatesOnGpu.into());
-        }
         derived.routines.add_pair_couplings(&derived.energy, options.passes)?;
     }
     let wanted = Wanted { given: &options.choices, sizes: options.sizes.as_deref() };
