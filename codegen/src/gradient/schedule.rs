@@ -8,6 +8,7 @@
 //! | a sum of which one other Func reads each element once | that Func's loop over vectors |
 //! | others | loops of its own: vectors along the first dimension, threads along the last, along further ones while tasks are few |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out; no vectors where what lies before its first pure dimension moves |
+//! | one whose updates go along some dimension to places that the first dimension and data choose | vectors along another dimension, which its storage begins with |
 //! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
 //! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
@@ -39,6 +40,8 @@ const FEW: i64 = 1 << 12;
 const TASKS: i64 = 64;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
+/// Lanes from which on vectors along another dimension than the first are worth it.
+const LEAST_LANES: i32 = 4;
 
 /// A schedule of `p`, as text and all. `estimates` are the extents of outputs, and of inputs where the algorithm mentions them; Funcs in
 /// `keep` are stored, those in `recompute` are not.
@@ -53,10 +56,8 @@ pub fn schedule(
 ) -> Result<Schedule, Error> {
     validate(p)?;
     for name in keep.iter().chain(recompute) {
-        let f = p
-            .funcs
-            .get(*name)
-            .ok_or_else(|| error(p, format!("there is no Func {name} to keep or recompute")))?;
+        let none = || error(p, format!("there is no Func {name} to keep or recompute"));
+        let f = p.funcs.get(*name).ok_or_else(none)?;
         if recompute.contains(name) && !f.updates.is_empty() {
             return Err(error(p, format!("{name} has updates and must be stored: it cannot be recomputed")));
         }
@@ -86,13 +87,8 @@ fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
         };
         let Error::Schedule { func, .. } = &refused else { return Err(refused) };
         let stage = s.stages.iter().rposition(|(id, all)| {
-            let name = if id.stage == 0 {
-                id.func.to_string()
-            } else {
-                format!("{}.update({})", id.func, id.stage - 1)
-            };
             let is_loop = func.starts_with(&format!("{}.s{}.", id.func, id.stage));
-            (name == *func || is_loop) && all.iter().any(|d| *d != Directive::ComputeRoot)
+            (id.to_string() == *func || is_loop) && all.iter().any(|d| *d != Directive::ComputeRoot)
         });
         let stage =
             stage.or_else(|| s.stages.keys().position(|id| func.starts_with(&*id.func) && id.stage > 0));
@@ -183,11 +179,8 @@ impl Maker<'_> {
     fn terms(&self, f: &Func, u: &Update) -> Option<i64> {
         let reduction = Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref());
         let terms = u.rdom.vars.iter().fold(1i64, |n, r| n.saturating_mul(self.extent(r)));
-        let is_rectangle = u
-            .rdom
-            .vars
-            .iter()
-            .all(|r| !nodes([&r.min, &r.extent]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_))));
+        let is_fixed = |r: &RVar| [&r.min, &r.extent].iter().all(|e| variables(e).is_empty());
+        let is_rectangle = u.rdom.vars.iter().all(is_fixed);
         (reduction.is_some_and(|r| r.commutes()) && is_rectangle).then_some(terms)
     }
 
@@ -218,20 +211,29 @@ impl Maker<'_> {
         let is_fixed = |d: usize| update.is_none_or(|u| variables(&u.args[d]).is_empty());
         let first = pure.first().copied().filter(|&d| (0..d).all(is_fixed));
         let vector = first.filter(|&d| sizes[d] >= i64::from(lanes(f)));
+        let across = self.across(f, sizes).filter(|_| is_root);
+        let (vector, lanes) = across.map_or((vector, lanes(f)), |(d, lanes)| (Some(d), lanes));
         let work = pure.iter().map(|&d| sizes[d]).chain(reductions.iter().map(|r| self.extent(r)));
         let work = work.fold(1i64, i64::saturating_mul);
         let mut handle = match k {
             0 => self.schedule.func(&f.name),
             k => self.schedule.update(&f.name, k - 1),
         };
+        if let Some((d, _)) = across.filter(|_| k == 0) {
+            let others = (0..sizes.len()).filter(|e| *e != d);
+            handle = handle.reorder_storage(&[d].into_iter().chain(others).map(name).collect::<Vec<_>>());
+        }
         if let Some(d) = vector {
-            handle = handle.vectorize(name(d), lanes(f), if k == 0 { Tail::Auto } else { Tail::Predicate });
+            handle = handle.vectorize(name(d), lanes, if k == 0 { Tail::Auto } else { Tail::Predicate });
         }
         if !reductions.is_empty() && !pure.is_empty() {
             let [outer, inner] = ["o", "i"].map(|end| vector.map(|d| format!("{}{end}", name(d))));
             let others = pure.iter().filter(|d| vector != Some(**d)).map(|&d| name(d));
-            let order = inner.as_deref().into_iter().chain(reductions.iter().map(|r| &*r.name));
-            let order: Vec<&str> = order.chain(outer.as_deref()).chain(others).collect();
+            // Vectors at one place of the data share it.
+            let near = across.map_or(reductions.len(), |_| update.into_iter().flat_map(written_out).count());
+            let mut order: Vec<&str> = reductions.iter().map(|r| &*r.name).collect();
+            order.splice(near..near, outer.as_deref());
+            let order: Vec<&str> = inner.as_deref().into_iter().chain(order).chain(others).collect();
             handle = handle.reorder(&order);
         }
         handle = update.into_iter().flat_map(written_out).fold(handle, |handle, r| handle.unroll(&r.name));
@@ -245,6 +247,20 @@ impl Maker<'_> {
                 handle = handle.parallel(name(d));
             }
         }
+    }
+
+    /// Another dimension than the first along which vectors of `f` lie, and their lanes: one by which no update moves, while each element of a vector
+    /// along the first would go to a place of its own.
+    fn across(&self, f: &Func, sizes: &[i64]) -> Option<(usize, i32)> {
+        let moved = f.updates.iter().flat_map(|u| &u.args).filter(|a| !matches!(a.kind(), ExprKind::Var(_)));
+        let moving: FxHashSet<Name> = moved.flat_map(variables).collect();
+        let is_own = |d: usize| f.updates.iter().all(|u| is_var(&u.args[d], f.vars[d].name()));
+        // The storage of an output is its caller's.
+        let goes_apart =
+            moving.contains(f.vars.first()?.name()) && self.p.outputs.iter().all(|o| o.func != f.name);
+        let lanes = |d: usize| 1 << sizes[d].trailing_zeros().min(lanes(f).trailing_zeros());
+        let mut others = (1..sizes.len()).filter(|&d| goes_apart && is_own(d) && lanes(d) >= LEAST_LANES);
+        others.find(|&d| !moving.contains(f.vars[d].name())).map(|d| (d, lanes(d)))
     }
 
     /// The only loop of another Func in which `f`, a sum, is needed, and every element of it once: that over vectors of its only reader.

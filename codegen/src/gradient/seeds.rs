@@ -37,12 +37,8 @@ impl Seed {
                 seeds.push(Seed { output: o.func.clone(), by: None, domain: vec![] });
             }
         }
-        match seeds.is_empty() {
-            true => {
-                Err(error(p, "no output has a seed, and none is a scalar: name an adjoint for one".into()))
-            }
-            false => Ok(seeds),
-        }
+        let none = "no output has a seed, and none is a scalar: name an adjoint for one";
+        if seeds.is_empty() { Err(error(p, none.into())) } else { Ok(seeds) }
     }
 
     /// `by` as the seed of `output`.

@@ -27,11 +27,10 @@ pub(super) struct Stage<'f> {
 impl Stage<'_> {
     /// All definitions of `f`.
     pub(super) fn all(f: &Func) -> Vec<Stage<'_>> {
-        let mut all = vec![Stage { args: None, values: &f.values, rdom: RDom::default() }];
-        for u in &f.updates {
-            all.push(Stage { args: Some(&u.args), values: &u.values, rdom: u.rdom.clone() });
-        }
-        all
+        let pure = Stage { args: None, values: &f.values, rdom: RDom::default() };
+        let updates = f.updates.iter();
+        let updates = updates.map(|u| Stage { args: Some(&u.args), values: &u.values, rdom: u.rdom.clone() });
+        std::iter::once(pure).chain(updates).collect()
     }
 
     /// Does dimension `d` run over its pure variable?

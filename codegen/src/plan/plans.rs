@@ -393,12 +393,8 @@ pub(crate) fn shown(name: &str) -> &str {
 
 /// An illegal directive.
 pub(crate) fn illegal(stage: &StageId, directive: impl Into<String>, rule: impl Into<String>) -> Error {
-    let func = match stage.stage {
-        0 => stage.func.to_string(),
-        k => format!("{}.update({})", stage.func, k - 1),
-    };
     Error::Schedule {
-        func,
+        func: stage.to_string(),
         directive: directive.into().replace(TAKEN, ""),
         rule: rule.into().replace(TAKEN, ""),
     }
