@@ -15,15 +15,16 @@ type Failed = Box<dyn Error>;
 
 /// A photograph for the comparison besides those of demosaicking, in grey.
 const GREY: &str = "camera.png";
-/// Sizes of the sharp pieces, from the middle of each photograph.
+/// Sizes of the sharp pieces: for training so many of each photograph, those with the most details; for the comparison one from the middle.
 const PIECE: [usize; 2] = [142, 110];
+const PIECES: usize = 4;
 const TEST_PIECE: [usize; 2] = [206, 142];
-/// Seeds of the first way of the camera and of its noise: three of each photograph for training, one for the comparison.
-const WAYS: [u64; 3] = [100, 200, 300];
+/// Seeds of the first way of the camera and of its noise; each piece has a way of its own.
+const WAY: u64 = 100;
 const TEST_WAY: u64 = 7;
 const NOISE: u64 = 1000;
 /// Steps of Adam, pictures of each, and the length of the first step in logarithms; the last is a tenth of it.
-const STEPS: usize = 30;
+const STEPS: usize = 40;
 const EACH: usize = 4;
 const RATE: f64 = 0.2;
 /// Of linear systems, relative.
@@ -34,17 +35,19 @@ fn planes(names: &[&str]) -> Result<Vec<Plane>, Failed> {
     names.iter().map(plane).collect()
 }
 
-fn blurred(planes: &[Plane], size: [usize; 2], way: u64) -> Vec<Blurred> {
-    let each = planes.iter().zip(way..);
-    each.map(|(plane, seed)| Blurred::of(plane.middle(size), motion(seed, SIDE), NOISE + seed)).collect()
+fn blurred(sharp: impl IntoIterator<Item = Plane>, way: u64) -> Vec<Blurred> {
+    let each = sharp.into_iter().zip(way..);
+    each.map(|(plane, seed)| Blurred::of(plane, motion(seed, SIDE), NOISE + seed)).collect()
 }
 
 /// Trains, from the published numbers on.
 fn train() -> Result<Parameters, Failed> {
     let deconvolver = Deconvolver::new(SIDE, PIECE, Precision::F32, Some(THREADS), TOLERANCE)?;
     let derivative = deconvolver.derivative()?;
-    let planes = planes(&TRAINING)?;
-    let set: Vec<Blurred> = WAYS.iter().flat_map(|way| blurred(&planes, PIECE, *way)).collect();
+    let pieces: Vec<Vec<Plane>> = planes(&TRAINING)?.iter().map(|p| p.detailed(PIECE, PIECES)).collect();
+    // Pictures of a step are of different photographs.
+    let in_turn = (0..PIECES).flat_map(|k| pieces.iter().filter_map(move |of| of.get(k)));
+    let set = blurred(in_turn.cloned(), WAY);
     let mut training = Training::new(Parameters::published(3));
     let started = Instant::now();
     for step in 0..STEPS {
@@ -70,7 +73,7 @@ pub fn run() -> Result<Report, Failed> {
     std::fs::write(folder.join("parameters.txt"), trained.text())?;
     let deconvolver = Deconvolver::new(SIDE, TEST_PIECE, Precision::F32, Some(THREADS), TOLERANCE)?;
     let ways = [Parameters::published(1), Parameters::published(3), trained];
-    let tests = blurred(&planes(&names)?, TEST_PIECE, TEST_WAY);
+    let tests = blurred(planes(&names)?.iter().map(|plane| plane.middle(TEST_PIECE)), TEST_WAY);
     report.note(format!("{:<44} {:>8} {:>8} {:>8} {:>8}", "", "blurred", "2 stages", "4 stages", "trained"));
     let mut means = [0.0; 4];
     for (name, of) in names.iter().zip(&tests) {

@@ -9,6 +9,8 @@ pub const SIDE: usize = 15;
 pub const NOISE: f64 = 0.01;
 /// Pixels along the shorter side of a photograph, about.
 const SHORT: usize = 300;
+/// Pixels between parts that are looked at for their details.
+const STEP: usize = 8;
 
 /// Brightness, row after row.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,7 +58,37 @@ impl Plane {
     pub fn middle(&self, [width, height]: [usize; 2]) -> Plane {
         let [width, height] = [width.min(self.width), height.min(self.height)];
         let [left, top] = [(self.width - width) / 2, (self.height - height) / 2];
+        self.part([left, top], [width, height])
+    }
+
+    /// The part of this size from this corner on.
+    fn part(&self, [left, top]: [usize; 2], [width, height]: [usize; 2]) -> Plane {
         Plane::from_fn(width, height, |x, y| self.at(x + left, y + top))
+    }
+
+    /// The parts of this size with the largest differences of neighbours, `count` of them or as many as fit, from the steepest on. Two of them lie
+    /// apart by two thirds of their width or height at least.
+    pub fn detailed(&self, size: [usize; 2], count: usize) -> Vec<Plane> {
+        let [right, bottom] = [(self.width, size[0]), (self.height, size[1])]
+            .map(|(n, part)| (0..(n + 1).saturating_sub(part)).step_by(STEP));
+        let corners = bottom.flat_map(|top| right.clone().map(move |left| [left, top]));
+        let mut rated: Vec<_> = corners.map(|at| (self.part(at, size).roughness(), at)).collect();
+        rated.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let mut kept: Vec<[usize; 2]> = vec![];
+        for (_, at) in rated {
+            let is_near = |other: &[usize; 2]| (0..2).all(|d| 3 * other[d].abs_diff(at[d]) < 2 * size[d]);
+            if kept.len() < count && !kept.iter().any(is_near) {
+                kept.push(at);
+            }
+        }
+        kept.into_iter().map(|at| self.part(at, size)).collect()
+    }
+
+    /// Sum of squared differences of neighbours.
+    fn roughness(&self) -> f64 {
+        let pixels = (1..self.height).flat_map(|y| (1..self.width).map(move |x| (x, y)));
+        let differences = |(x, y)| [self.at(x, y) - self.at(x - 1, y), self.at(x, y) - self.at(x, y - 1)];
+        pixels.flat_map(differences).map(|d| f64::from(d * d)).sum()
     }
 }
 
