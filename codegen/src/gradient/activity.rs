@@ -9,9 +9,7 @@ use rustc_hash::FxHashSet;
 /// Names of `wrt`, and of Funcs that read some of these, directly or not, in their values.
 pub(super) fn active(p: &Pipeline, wrt: impl IntoIterator<Item = Name>) -> FxHashSet<Name> {
     let mut active: FxHashSet<Name> = wrt.into_iter().collect();
-    let mut order = consumers_first(p, p.funcs.keys().cloned());
-    order.reverse();
-    for name in order {
+    for name in consumers_first(p, p.funcs.keys().cloned()).into_iter().rev() {
         let f = &p.funcs[&name];
         let stages = Stage::all(f);
         let read = nodes(stages.iter().flat_map(|s| s.values)).into_iter().any(|e| match e.kind() {

@@ -211,8 +211,17 @@ impl Maker<'_> {
         let is_fixed = |d: usize| update.is_none_or(|u| variables(&u.args[d]).is_empty());
         let first = pure.first().copied().filter(|&d| (0..d).all(is_fixed));
         let vector = first.filter(|&d| sizes[d] >= i64::from(lanes(f)));
-        let across = self.across(f, sizes).filter(|_| is_root);
+        let across = self.across(f, sizes);
         let (vector, lanes) = across.map_or((vector, lanes(f)), |(d, lanes)| (Some(d), lanes));
+        // Elements that lie beside each other in such a Func are read soon after each other.
+        let beside = |(name, args): (&Name, &[Expr])| {
+            let g = self.p.funcs.get(name)?;
+            Some(variables(&args[self.across(g, &self.sizes(g)?)?.0]))
+        };
+        let reads = update.into_iter().flat_map(|u| calls_in(&u.values));
+        let beside: FxHashSet<Name> = reads.filter_map(beside).flatten().collect();
+        let others = pure.iter().filter(|d| vector != Some(**d));
+        let (soon, late): (Vec<usize>, Vec<usize>) = others.partition(|d| beside.contains(name(**d)));
         let work = pure.iter().map(|&d| sizes[d]).chain(reductions.iter().map(|r| self.extent(r)));
         let work = work.fold(1i64, i64::saturating_mul);
         let mut handle = match k {
@@ -228,18 +237,18 @@ impl Maker<'_> {
         }
         if !reductions.is_empty() && !pure.is_empty() {
             let [outer, inner] = ["o", "i"].map(|end| vector.map(|d| format!("{}{end}", name(d))));
-            let others = pure.iter().filter(|d| vector != Some(**d)).map(|&d| name(d));
             // Vectors at one place of the data share it.
             let near = across.map_or(reductions.len(), |_| update.into_iter().flat_map(written_out).count());
             let mut order: Vec<&str> = reductions.iter().map(|r| &*r.name).collect();
-            order.splice(near..near, outer.as_deref());
-            let order: Vec<&str> = inner.as_deref().into_iter().chain(order).chain(others).collect();
+            order.splice(near..near, soon.iter().map(|&d| name(d)).chain(outer.as_deref()));
+            order.extend(late.iter().map(|&d| name(d)));
+            let order: Vec<&str> = inner.as_deref().into_iter().chain(order).collect();
             handle = handle.reorder(&order);
         }
         handle = update.into_iter().flat_map(written_out).fold(handle, |handle, r| handle.unroll(&r.name));
         if is_root && work >= MANY {
             let mut tasks = 1;
-            for &d in pure.iter().rev().filter(|d| vector != Some(**d)) {
+            for &d in late.iter().rev() {
                 if tasks >= TASKS {
                     break;
                 }

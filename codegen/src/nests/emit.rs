@@ -82,10 +82,8 @@ impl<'p> Walk<'p> {
             Item::Predicate(cond) => Ok(branch(cond.clone(), self.gated(cx, j, i, cond, mode)?, None)),
             Item::Skip(cond) => {
                 let body = self.gated(cx, j, i, cond, mode)?;
-                let zero = match cx.destination.intermediate && cx.s.id.stage == 0 {
-                    true => Some(self.item(cx, j, i + 1, Mode::Zero)?),
-                    false => None,
-                };
+                let is_zeroed = cx.destination.intermediate && cx.s.id.stage == 0;
+                let zero = is_zeroed.then(|| self.item(cx, j, i + 1, Mode::Zero)).transpose()?;
                 Ok(branch(cond.clone(), body, zero))
             }
             Item::Own(x, own) => self.own_item(cx, j, i, (x, own), mode),
@@ -128,10 +126,7 @@ impl<'p> Walk<'p> {
         if let Some(outside) = outside {
             self.regions = outside;
         }
-        let other = match cx.destination.intermediate {
-            true => Some(self.item(cx, j, i + 1, Mode::NotOwn)?),
-            false => None,
-        };
+        let other = cx.destination.intermediate.then(|| self.item(cx, j, i + 1, Mode::NotOwn)).transpose()?;
         Ok(branch(cond, own, other))
     }
 
@@ -291,10 +286,8 @@ fn leaf(cx: &Emit, mode: &Mode) -> Stmt {
     if let (Mode::Store(conds), true) = (mode, cx.destination.output) {
         // What is in storage of its own already is not computed again.
         let stored = |(k, v): (usize, &Expr)| Expr::call(func.clone(), v.ty().scalar, args.clone(), k);
-        let values = match cx.destination.intermediate {
-            true => values.iter().enumerate().map(stored).collect(),
-            false => values,
-        };
+        let is_stored = cx.destination.intermediate;
+        let values = if is_stored { values.iter().enumerate().map(stored).collect() } else { values };
         parts.push(under(conds, provide(&values, Target::Output)));
     }
     block(parts)
