@@ -23,6 +23,9 @@ pub struct Counters {
     pub missed_bytes: u64,
     /// PTX instructions of all threads.
     pub instructions: u64,
+    /// Bytes of global memory that all threads load and store, each of every access.
+    pub bytes_loaded: u64,
+    pub bytes_stored: u64,
     /// Device allocations that the program has to give back.
     pub allocations: u64,
     pub allocated_bytes: u64,
@@ -57,6 +60,8 @@ impl Counters {
             ("copies_within_device", self.copies_within_device),
             ("missed_bytes", self.missed_bytes),
             ("instructions", self.instructions),
+            ("bytes_loaded", self.bytes_loaded),
+            ("bytes_stored", self.bytes_stored),
             ("allocations", self.allocations),
             ("allocated_bytes", self.allocated_bytes),
             ("objects", self.objects),

@@ -231,6 +231,8 @@ impl Driver {
             Driver::code_of(&e)
         })?;
         self.counters.instructions += outcome.instructions;
+        self.counters.bytes_loaded += outcome.traffic.loaded;
+        self.counters.bytes_stored += outcome.traffic.stored;
         let name = &kernel.module.kernels()[kernel.kernel].name;
         let own = self.kernel_counters.entry(name.clone()).or_default();
         own.launches += 1;

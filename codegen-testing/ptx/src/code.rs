@@ -38,6 +38,13 @@ pub struct Target {
     pub releases: bool,
 }
 
+impl Target {
+    /// Bytes of all elements.
+    pub fn size(&self) -> usize {
+        usize::from(self.bytes) * usize::from(self.count)
+    }
+}
+
 /// Registers of consecutive elements: one, or an index into [`Code::lists`].
 pub type Registers = u32;
 

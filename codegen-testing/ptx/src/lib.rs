@@ -73,6 +73,6 @@ mod module;
 mod text;
 
 pub use error::{Access, Area, Fault, LaunchError, LoadError, Missing, Other, Place, Refusal};
-pub use machine::{Dims, Geometry, Launch, Order, Outcome, Workspace};
+pub use machine::{Dims, Geometry, Launch, Order, Outcome, Traffic, Workspace};
 pub use memory::{Memory, Stray};
 pub use module::{Kernel, Module, SHARED_MOST};

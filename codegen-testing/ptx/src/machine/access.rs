@@ -70,6 +70,7 @@ impl Access<'_, '_> {
     #[inline]
     fn note_read(&mut self, area: Area, address: u64, target: &Target, strength: Strength) {
         let Area::Global = area else { return };
+        self.device.traffic.loaded += target.size() as u64;
         if strength != Strength::Device {
             self.note_plain();
         } else if let Some(grid) = &mut self.device.grid {
@@ -83,6 +84,7 @@ impl Access<'_, '_> {
     #[inline]
     fn note_write(&mut self, area: Area, address: u64, target: &Target, (strength, adds): (Strength, bool)) {
         let Area::Global = area else { return };
+        self.device.traffic.stored += target.size() as u64;
         if strength != Strength::Device {
             self.note_plain();
         } else if let Some(grid) = &mut self.device.grid {

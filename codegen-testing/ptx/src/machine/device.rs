@@ -1,5 +1,6 @@
 //! Things that all threads of a launch share, and generic addresses.
 
+use super::Traffic;
 use super::grid::Grid;
 use crate::code::Target;
 use crate::error::{Area, Fault};
@@ -29,6 +30,7 @@ pub struct Device<'m> {
     /// False where only bounds are checked.
     pub checks: bool,
     pub executed: u64,
+    pub traffic: Traffic,
     /// Values given to handles of conditional nodes, in order.
     pub conditionals: Vec<(u64, u32)>,
 }
@@ -44,7 +46,7 @@ impl Device<'_> {
             Space::Local => (Area::Local, address),
             Space::Generic | Space::Param => generic(address),
         };
-        let bytes = usize::from(target.bytes) * usize::from(target.count);
+        let bytes = target.size();
         if address & (bytes as u64 - 1) != 0 {
             return Err(Fault::Misaligned { area, address, bytes });
         }

@@ -72,10 +72,18 @@ pub struct Workspace {
     threads: Vec<thread::Thread>,
 }
 
+/// Bytes of global memory that all threads of a launch ask for, each of every access; an atomic one loads and stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    pub loaded: u64,
+    pub stored: u64,
+}
+
 /// Results of a launch beside those in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub instructions: u64,
+    pub traffic: Traffic,
     /// Values given to handles of conditional graph nodes, in order.
     pub conditionals: Vec<(u64, u32)>,
 }
@@ -134,6 +142,7 @@ impl Launch<'_> {
             grid: None,
             checks: self.checks,
             executed: 0,
+            traffic: Traffic::default(),
             conditionals: vec![],
         };
         let launch_section = device.memory.section();
@@ -145,7 +154,11 @@ impl Launch<'_> {
         } else {
             self.run_in_turn(&order, &mut device, launch_section, workspace)?;
         }
-        Ok(Outcome { instructions: device.executed, conditionals: device.conditionals })
+        Ok(Outcome {
+            instructions: device.executed,
+            traffic: device.traffic,
+            conditionals: device.conditionals,
+        })
     }
 
     fn start(&self, block: &mut Block, id: u32, device: &mut Device, section: u32) {
