@@ -165,6 +165,19 @@ fn row(machine: &Control, application: &'static Application, schedule: &Schedule
     )
 }
 
+/// The two schedules of `unsharp` that `docs/pipelines.md` shows, and what it says of them.
+fn example(machine: &Control) {
+    let page = std::fs::read_to_string(workspace_root().join("docs/pipelines.md")).expect("the page");
+    let blocks: Vec<&str> =
+        page.split("```schedule\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let unsharp = Application::find("unsharp").expect("the application is listed");
+    let own = unsharp.schedule("gpu").expect("a schedule of a GPU").expect("it is a schedule");
+    let [first, now] = [0, 1].map(|k| Schedule::parse(blocks[k]).expect("it is a schedule"));
+    assert_eq!(now.to_string(), own.to_string(), "docs/pipelines.md shows another schedule");
+    let table = row(machine, unsharp, &first) + &row(machine, unsharp, &own);
+    assert!(page.contains(&table), "docs/pipelines.md has not\n{table}");
+}
+
 #[test]
 fn pipelines_take_what_the_page_says() {
     // Before any thread asks for a driver.
@@ -174,6 +187,7 @@ fn pipelines_take_what_the_page_says() {
         let schedule = application.schedule("gpu").expect("a schedule of a GPU").expect("it is a schedule");
         page += &row(&machine, application, &schedule);
     }
+    example(&machine);
     let path = workspace_root().join("docs/gpu_pipelines.md");
     if std::env::var_os("SUMSQ_UPDATE").is_some() {
         std::fs::write(&path, &page).expect("the page can be written");
