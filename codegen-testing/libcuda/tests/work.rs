@@ -47,6 +47,7 @@ fn work_waits_for_somebody_who_waits() {
     p.end();
     let counters = control.counters();
     assert_eq!((counters.allocations, counters.objects, counters.leaked), (0, 0, 0));
+    assert_eq!((counters.launches, counters.bytes_loaded, counters.bytes_stored), (1, 0, 4));
 }
 
 #[test]
