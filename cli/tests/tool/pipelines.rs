@@ -214,7 +214,8 @@ pub fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
         }
         "nl_means" => (vec![real("input", &[9, 37, 3])], &["patch=3", "search=3"]),
         "max_filter" => (vec![real("input", &[9, 37, 3])], &["radius=15"]),
-        "resize" => (vec![bytes(real("input", &[22, 36, 3]))], &["scale=0.5"]),
+        // Of other channels than three, for which its schedule of a GPU has a version.
+        "resize" => (vec![bytes(real("input", &[22, 36, 4]))], &["scale=0.5"]),
         "lens_blur" => {
             let views = ["left", "right"].map(|name| bytes(real(name, &[9, 33, 3])));
             (views.into(), &["slices=4", "focus=1", "samples=3"])
