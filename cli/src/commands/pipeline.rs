@@ -151,7 +151,7 @@ impl Inputs {
                 pictures.next();
                 algorithm.taken(slot, picture)
             } else {
-                let text = format!("{} needs {}, {}", application.name, slot.name, slot.about);
+                let text = format!("{} needs `{}`, {}", application.name, slot.name, slot.about);
                 let how = if slot.planes == Planes::Array { "--inputs F.npz" } else { "--input IMG" };
                 return Err(Failure::message(format!("{text}: give it with {how}")));
             };
@@ -167,18 +167,29 @@ impl Inputs {
     }
 }
 
-/// The schedule that was asked for by name, else the file of this name; by default that of the machine, and of a gradient the application's own or
-/// one made from the sizes of the inputs.
+/// The schedule that was asked for by name, else the file of this name; by default that of the machine. Of a gradient it is the application's own or
+/// one made from the sizes of the inputs, on a GPU the latter; with atomics, if that is its name.
 fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Result<Schedule, Failure> {
     let application = algorithm.application;
-    if args.gradient && args.schedule.is_none() {
-        return match application.schedule("gradient") {
-            Some(own) => own.map_err(Failure::input),
-            None => algorithm.first_schedule(given).map_err(Failure::input),
-        };
-    }
     let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
-    let own = application.by_hand(&args.machine.options().target.anywhere());
+    if args.gradient {
+        let of_sizes = match (gpu, args.schedule.as_deref()) {
+            (true, None) => Some(algorithm.first_gpu_schedule(given, false)),
+            (_, Some("gpu_atomics")) => Some(algorithm.first_gpu_schedule(given, true)),
+            (false, None) if application.schedule("gradient").is_none() => {
+                Some(algorithm.first_schedule(given))
+            }
+            _ => None,
+        };
+        if let Some(of_sizes) = of_sizes {
+            return of_sizes.map_err(Failure::input);
+        }
+    }
+    let own = if args.gradient {
+        "gradient"
+    } else {
+        application.by_hand(&args.machine.options().target.anywhere())
+    };
     let name = args.schedule.as_deref().unwrap_or(if gpu { "gpu" } else { own });
     if let Some(known) = application.schedule(name) {
         return known.map_err(Failure::input);

@@ -1,6 +1,7 @@
 //! `sumsq pipeline NAME --gradient`: J^T w against central differences of the same command, every fault a sentence.
 
 use crate::bench::{Bench, array, doubles, fit, floats, ints};
+use crate::devices::with_driver;
 use crate::pipelines::{numbers, small};
 use sumsq::{ArrayData, NamedArray};
 use sumsq_examples::pipelines::ALL;
@@ -275,6 +276,39 @@ fn raw(bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect()
 }
 
+/// On a GPU, each layer and an application by kernels alone but for large sums into one element; with atomics, too.
+#[test]
+fn slopes_on_a_gpu() {
+    for name in ["bilateral_slice", "spatial_transformer", "flow_warp", "bicubic_warp", "harris"] {
+        let case = Case::new(name);
+        let expected = case.gradient();
+        let mut line = vec!["pipeline", name, "--gradient", "--inputs", "inputs.npz", "--output", "out.npz"];
+        line.extend(case.params.iter().flat_map(|p| ["--param", p]));
+        line.extend(["--backend", "cuda"]);
+        for more in [&[][..], &["--schedule", "gpu_atomics"]] {
+            let line = [&line[..], more].concat();
+            with_driver(&case.bench, &[], &line).succeeds();
+            let came = case.bench.read("out.npz");
+            assert_eq!(came.len(), expected.len(), "{name}");
+            for expected in &expected {
+                let [a, b] = [expected, named(&came, &expected.name)].map(numbers);
+                let largest = a.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+                let off = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(
+                    off <= 1e-5 * largest && largest > 0.0,
+                    "{name}, {}: {off} of {largest}",
+                    expected.name
+                );
+            }
+            let schedule = with_driver(&case.bench, &[], &[&line[..], &["--show", "schedule"]].concat());
+            schedule.succeeds();
+            let atomic = schedule.stdout.contains("atomic");
+            assert_eq!(atomic, !more.is_empty() && name != "harris", "{}", schedule.stdout);
+            assert!(schedule.stdout.contains("gpu_threads"), "{}", schedule.stdout);
+        }
+    }
+}
+
 /// The outputs and J^T w as two libraries for C: a program has the bits that the command has without a gradient, and those of its slopes.
 #[test]
 fn c_has_both_halves() {
@@ -317,7 +351,7 @@ fn faults_are_said() {
     let with = |w: NamedArray| [&both[..], &[w]].concat();
     expected(
         std::slice::from_ref(&input),
-        "flow_warp needs flow, way to the right and down, in pixels, of shape (N, 2, H, W): give it with --inputs F.npz",
+        "flow_warp needs `flow`, way to the right and down, in pixels, of shape (N, 2, H, W): give it with --inputs F.npz",
     );
     expected(
         &with(floats("w.output", &[5, 3, 4], &[1.0; 60])),

@@ -151,7 +151,7 @@ fn faults_are_said_and_nothing_is_written() {
         (&["--input", "absent.png"][..], "absent.png"),
         (&["--input", "text.png"], "text.png"),
         (&["--inputs", "absent.npz"], "absent.npz"),
-        (&[], "blur needs input, the picture: give it with --input IMG"),
+        (&[], "blur needs `input`, the picture: give it with --input IMG"),
         (&["--input", "in.png", "in.png"], "blur takes fewer pictures than the 2 that were given"),
         (&["--inputs", "inputs.npz"], "input: expected 2 dimensions, came 4"),
         (&["--input", "in.png", "--param", "radius=3"], "blur has no parameter radius; it has none"),

@@ -17,7 +17,7 @@
 //! | `updates`, `replace`, `scan`, `steps` | update definitions, by form |
 //! | `seeds`, `adjoints`, `tangents` | whole pipelines |
 //! | `explain`, `split` | why an adjoint is 0 or scatters; a pipeline with adjoints as two |
-//! | `schedule`, `strips` | a first schedule, from sizes alone; its large sums into few elements |
+//! | `schedule`, `strips`, `gpu` | first schedules, from sizes alone: of a CPU, with large sums into few elements, and of a GPU |
 //!
 //! Semantics, of all constructs: `docs/gradients.md`. Source: T.-M. Li, M. Gharbi, A. Adams, F. Durand and J. Ragan-Kelley,
 //! "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.
@@ -25,6 +25,7 @@
 mod activity;
 mod adjoints;
 mod explain;
+mod gpu;
 mod inverse;
 mod pieces;
 mod replace;
@@ -45,6 +46,7 @@ mod tidy;
 mod updates;
 
 pub use adjoints::{Adjoints, Memory, propagate_adjoints, propagate_adjoints_within, propagate_squares};
+pub use gpu::gpu_schedule;
 pub use schedule::schedule;
 pub use split::as_inputs;
 pub(crate) use split::pruned;

@@ -54,28 +54,47 @@ pub fn schedule(
     keep: &[&str],
     recompute: &[&str],
 ) -> Result<Schedule, Error> {
-    validate(p)?;
-    for name in keep.iter().chain(recompute) {
-        let none = || error(p, format!("there is no Func {name} to keep or recompute"));
-        let f = p.funcs.get(*name).ok_or_else(none)?;
-        if recompute.contains(name) && !f.updates.is_empty() {
-            return Err(error(p, format!("{name} has updates and must be stored: it cannot be recomputed")));
+    Maker::over(p, estimates, keep, recompute, Maker::func)
+}
+
+impl<'p> Maker<'p> {
+    /// The schedule of `p` in which `one` makes the directives of every Func that is stored. It is told of its home, as [`Maker::home`] has it.
+    pub(super) fn over(
+        p: &'p Pipeline,
+        estimates: &[(&str, &[i32])],
+        keep: &[&str],
+        recompute: &[&str],
+        one: impl Fn(&mut Maker<'p>, &Func, Option<(Name, Name)>),
+    ) -> Result<Schedule, Error> {
+        validate(p)?;
+        for name in keep.iter().chain(recompute) {
+            let none = || error(p, format!("there is no Func {name} to keep or recompute"));
+            let f = p.funcs.get(*name).ok_or_else(none)?;
+            if recompute.contains(name) && !f.updates.is_empty() {
+                return Err(error(
+                    p,
+                    format!("{name} has updates and must be stored: it cannot be recomputed"),
+                ));
+            }
         }
-    }
-    let known = known(p, estimates);
-    let outputs =
-        p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
-    let boxes = supports(p, &outputs.collect(), &known)?;
-    let (stored, substituted) = stored(p, keep, recompute);
-    let mut m = Maker { p, boxes, known, substituted, schedule: Schedule::new() };
-    for (name, f) in &p.funcs {
-        if stored.contains(name) {
-            m.func(f, &stored, keep);
-        } else if p.stored.contains(name) {
-            _ = m.schedule.func(name).inline();
+        let known = known(p, estimates);
+        let outputs = p
+            .outputs
+            .iter()
+            .map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
+        let boxes = supports(p, &outputs.collect(), &known)?;
+        let (stored, substituted) = stored(p, keep, recompute);
+        let mut m = Maker { p, boxes, known, substituted, schedule: Schedule::new() };
+        for (name, f) in &p.funcs {
+            if stored.contains(name) {
+                let home = m.home(f, &stored, keep);
+                one(&mut m, f, home);
+            } else if p.stored.contains(name) {
+                _ = m.schedule.func(name).inline();
+            }
         }
+        legal(p, m.schedule)
     }
-    legal(p, m.schedule)
 }
 
 /// `s` without the directives that cannot be: each refusal takes those of its stage, loops first.
@@ -145,23 +164,26 @@ pub(super) struct Maker<'p> {
 
 impl Maker<'_> {
     /// Numbers of values along each dimension, as estimated; none of what nothing needs.
-    fn sizes(&self, f: &Func) -> Option<Vec<i64>> {
+    pub(super) fn sizes(&self, f: &Func) -> Option<Vec<i64>> {
         let size = |i: &Interval| evaluate(&i.extent(), &self.known).unwrap_or(i64::from(i32::MAX)).max(0);
         Some(self.boxes.get(&f.name)?.iter().map(size).collect())
     }
 
     /// The number of iterations of a loop, 1 where it is not known.
-    fn extent(&self, r: &RVar) -> i64 {
+    pub(super) fn extent(&self, r: &RVar) -> i64 {
         evaluate(&r.extent, &self.known).unwrap_or(1).max(1)
     }
 
-    fn func(&mut self, f: &Func, stored: &FxHashSet<Name>, kept: &[&str]) {
+    pub(super) fn is_output(&self, f: &Func) -> bool {
+        self.p.outputs.iter().any(|o| o.func == f.name)
+    }
+
+    fn func(&mut self, f: &Func, home: Option<(Name, Name)>) {
         let Some(sizes) = self.sizes(f) else { return };
-        let home = self.home(f, stored, kept);
         let is_root = home.is_none();
-        if let Some(level) = home {
-            _ = self.schedule.func(&f.name).compute_at(level);
-        } else if !self.p.outputs.iter().any(|o| o.func == f.name) {
+        if let Some((reader, var)) = home {
+            _ = self.schedule.func(&f.name).compute_at(LoopLevel::pure(&reader, &format!("{var}o")));
+        } else if !self.is_output(f) {
             _ = self.schedule.func(&f.name).compute_root();
         }
         for (k, stage) in Stage::all(f).iter().enumerate() {
@@ -272,14 +294,14 @@ impl Maker<'_> {
         others.find(|&d| !moving.contains(f.vars[d].name())).map(|d| (d, lanes(d)))
     }
 
-    /// The only loop of another Func in which `f`, a sum, is needed, and every element of it once: that over vectors of its only reader.
-    fn home(&self, f: &Func, stored: &FxHashSet<Name>, kept: &[&str]) -> Option<LoopLevel> {
+    /// The only Func that needs `f`, a sum, and every element of it once, and its first dimension, along which it has vectors.
+    fn home(&self, f: &Func, stored: &FxHashSet<Name>, kept: &[&str]) -> Option<(Name, Name)> {
         let p = self.p;
         let own = self.sizes(f)?;
         let is_pure = |s: &Stage| (0..f.vars.len()).all(|d| s.is_pure(f, d));
         if f.updates.is_empty()
             || kept.contains(&&*f.name)
-            || p.outputs.iter().any(|o| o.func == f.name)
+            || self.is_output(f)
             || !Stage::all(f).iter().all(is_pure)
             || f.updates.iter().any(|u| self.is_large_sum(f, u, &own))
         {
@@ -294,7 +316,7 @@ impl Maker<'_> {
             && g.vars.iter().all(|v| args.iter().filter(|a| is_var(a, v.name())).count() == 1);
         let is_loops = g.updates.is_empty() && stored.contains(&g.name);
         (is_once && is_loops && is_var(&args[0], first.name()))
-            .then(|| LoopLevel::pure(&g.name, &format!("{}o", first.name())))
+            .then(|| (g.name.clone(), first.name().clone()))
     }
 }
 

@@ -6,7 +6,8 @@ use super::pictures::Picture;
 use super::run::{PipelineError, Planar, Values};
 use super::setup::Setup;
 use sumsq::codegen::compile::{cache, first_schedule};
-use sumsq::codegen::{Pipeline, ScalarType, Schedule};
+use sumsq::codegen::gradient::gpu_schedule;
+use sumsq::codegen::{Error, Pipeline, ScalarType, Schedule};
 
 /// An application's algorithm.
 pub struct Algorithm {
@@ -44,6 +45,23 @@ impl Algorithm {
     /// # Errors
     /// Sizes for which there is no output.
     pub fn first_schedule(&self, inputs: &[Planar]) -> Result<Schedule, PipelineError> {
+        let make = |sizes: &[(&str, &[i32])]| first_schedule(&self.pipeline, sizes, cache().as_ref());
+        self.of_sizes(inputs, make)
+    }
+
+    /// The same for a GPU; with `atomics` sums at places that data chooses are of all threads at once, in an order that no run has to repeat.
+    ///
+    /// # Errors
+    /// As of [`Algorithm::first_schedule`].
+    pub fn first_gpu_schedule(&self, inputs: &[Planar], atomics: bool) -> Result<Schedule, PipelineError> {
+        self.of_sizes(inputs, |sizes| gpu_schedule(&self.pipeline, sizes, atomics))
+    }
+
+    fn of_sizes(
+        &self,
+        inputs: &[Planar],
+        make: impl Fn(&[(&str, &[i32])]) -> Result<Schedule, Error>,
+    ) -> Result<Schedule, PipelineError> {
         let sizes = self.sizes(inputs)?;
         let mut all: Vec<(&str, &[i32])> = vec![];
         let extents;
@@ -56,7 +74,7 @@ impl Algorithm {
                 all = gradient.estimates(all, &extents);
             }
         }
-        Ok(first_schedule(&self.pipeline, &all, cache().as_ref())?)
+        Ok(make(&all)?)
     }
 
     /// Is there one dimension more than the inputs have, so that each plane is computed by itself?
