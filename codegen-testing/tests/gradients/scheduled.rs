@@ -126,6 +126,45 @@ fn sums_scatters_and_threads() {
     }
 }
 
+/// Lanes along x would each add at a depth of their own; along channels they stay together, in storage, too, and who reads them goes along these soonest.
+#[test]
+fn sums_at_depths_that_are_data_have_vectors_of_channels() {
+    let [x, z, c] = Var::all(["x", "z", "c"]);
+    let mut p = Pipeline::new("depths");
+    let [depth, f] = [("depth", 2), ("f", 3)].map(|(name, dims)| from_0(&mut p, name, dims));
+    let r = RDom::new([("i", 0, 40)]);
+    let at = (depth.of((x, r.var(0))) * 4.0).cast(I32).clamp(0, 3);
+    let sums = p.define("sums", [x, z, c], Expr::constant(F64, 0.0));
+    let sums = p.add_to(&sums, (x, at, c), f.of((x, r.var(0), c)), &r);
+    let near = RDom::new([("j", 0, 3)]);
+    let out = p.sum("out", &near, sums.of((x + near.var(0), z, c)));
+    let out = p.define("blurred", [x, z, c], out);
+    p.output_strided(&out, Constraint::defaults(3));
+    let s = schedule(&p, &[("blurred", &[64, 4, 12])], &[], &[]).unwrap();
+    let text = s.to_string();
+    for line in [
+        "sums: compute_root reorder_storage(c, x, z) split(c, co, ci, 4, auto) vectorize(ci)",
+        "sums.update(0): split(c, co, ci, 4, predicate) vectorize(ci) reorder(ci, co, i, x)",
+        "out.update(0): split(x, xo, xi, 4, predicate) vectorize(xi) reorder(xi, j, c, xo, z)",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let compiled = native::compile(&p, &s).unwrap();
+    for (width, channels) in [(9, 12), (3, 7), (1, 1)] {
+        let (mut rng, mut b) = (Rng::new(7), Bindings::default());
+        let planes = [(0, width + 2), (0, 40), (0, channels)];
+        b.inputs.insert("depth".into(), values(&[F64], &planes[..2], &mut rng));
+        b.inputs.insert("f".into(), values(&[F64], &planes, &mut rng));
+        let domains = [vec![(0, width), (0, 4), (0, channels)]];
+        let expected = evaluate_over(&p, &b, &domains).unwrap();
+        let [one, three] = [1, 3].map(|n| native::execute(&p, &compiled, &b, &domains, n).unwrap());
+        assert_eq!(one[0].planes, three[0].planes, "three threads give something else");
+        for (a, b) in flat(&one[0]).into_iter().zip(flat(&expected[0])) {
+            assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} instead of {b}");
+        }
+    }
+}
+
 /// A large sum has its short loop inside, and is swept along the long one.
 #[test]
 fn large_sums_with_short_loops() {
