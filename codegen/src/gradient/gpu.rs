@@ -107,7 +107,7 @@ impl Maker<'_> {
     }
 }
 
-/// Whether the loops of an update are sums at places that they choose.
+/// True for an update whose loops are sums at places that they choose.
 fn scatters(f: &Func, u: &Update) -> bool {
     let reduction = Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref());
     let moves = |r: &RVar| u.args.iter().any(|a| variables(a).contains(&r.name));
