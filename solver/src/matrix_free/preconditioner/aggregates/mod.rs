@@ -22,7 +22,7 @@
 
 pub mod blocks;
 pub mod cycle;
-mod dense;
+pub mod dense;
 pub mod finest;
 pub mod hierarchy;
 pub mod level;
