@@ -282,7 +282,7 @@ pub struct PipelineArgs {
     /// A parameter, as in levels=8
     #[arg(long, value_name = "K=V", value_parser = parameter)]
     pub param: Vec<(String, String)>,
-    /// Name of a schedule, or a file with one [default: hand, or narrow where an application has it and vectors are shorter than 512 bits; on a GPU gpu; of a gradient one from the sizes of the inputs]
+    /// Name of a schedule, or a file with one [default: hand, or narrow where an application has it and vectors are shorter than 512 bits; on a GPU gpu; of a gradient gradient where an application has it, else first, made from the sizes of the inputs; on a GPU first, or gpu_atomics]
     #[arg(long, value_name = "NAME|FILE")]
     pub schedule: Option<String>,
     #[command(flatten)]

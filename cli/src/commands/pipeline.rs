@@ -168,18 +168,18 @@ impl Inputs {
 }
 
 /// The schedule that was asked for by name, else the file of this name; by default that of the machine. Of a gradient it is the application's own or
-/// one made from the sizes of the inputs, on a GPU the latter; with atomics, if that is its name.
+/// one made from the sizes of the inputs, on a GPU the latter: `first`, and with atomics `gpu_atomics`.
 fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Result<Schedule, Failure> {
     let application = algorithm.application;
     let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
     if args.gradient {
-        let of_sizes = match (gpu, args.schedule.as_deref()) {
-            (true, None) => Some(algorithm.first_gpu_schedule(given, false)),
-            (_, Some("gpu_atomics")) => Some(algorithm.first_gpu_schedule(given, true)),
-            (false, None) if application.schedule("gradient").is_none() => {
-                Some(algorithm.first_schedule(given))
-            }
-            _ => None,
+        let has_own = !gpu && application.schedule("gradient").is_some();
+        let of_sizes = match args.schedule.as_deref() {
+            Some("gpu_atomics") => Some(algorithm.first_gpu_schedule(given, true)),
+            None if has_own => None,
+            None | Some("first") if gpu => Some(algorithm.first_gpu_schedule(given, false)),
+            None | Some("first") => Some(algorithm.first_schedule(given)),
+            Some(_) => None,
         };
         if let Some(of_sizes) = of_sizes {
             return of_sizes.map_err(Failure::input);
