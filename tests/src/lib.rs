@@ -21,6 +21,17 @@ pub fn workspace_root() -> PathBuf {
     std::env::var_os("SUMSQ_ROOT").map_or_else(here, PathBuf::from)
 }
 
+/// Holds a page of the documentation, by its path from the root of the workspace, to what is known now; `SUMSQ_UPDATE=1` rewrites it.
+pub fn hold_page(name: &str, page: &str) {
+    let path = workspace_root().join(name);
+    if std::env::var_os("SUMSQ_UPDATE").is_some() {
+        std::fs::write(&path, page).expect("the page can be written");
+    }
+    let was = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = was.lines().zip(page.lines()).find(|(was, is)| was != is);
+    assert!(was == page, "{name} differs, {differs:?}: SUMSQ_UPDATE=1 rewrites it");
+}
+
 /// For problems that take less time than LLVM takes to optimise their code, where others of their kind are optimised.
 pub fn made_fast() -> CompileLimits {
     CompileLimits { effort: Effort::Least, ..CompileLimits::default() }

@@ -7,7 +7,7 @@ use sumsq::codegen::compile::{ENDED, Phase, ended, gated, grid_loop, tick};
 use sumsq::ptxas::{Usage, assemble};
 use sumsq::{Backend, CompileOptions, Precision, SolveOptions, Solver};
 use sumsq_libcuda::{Control, preload};
-use sumsq_tests::{Case, example_energy, workspace_root};
+use sumsq_tests::{Case, example_energy, hold_page};
 
 /// The energies, in the order of the table, each with a case, if there is one.
 const ENERGIES: [(&str, Option<&str>); 12] = [
@@ -132,13 +132,7 @@ fn kernels_assemble_and_take_what_the_page_says() {
     for (energy, usages) in ENERGIES.iter().zip(shown.into_inner().expect("no job panics")) {
         page += &rows(&machine, *energy, &usages);
     }
-    let path = workspace_root().join("docs/kernels.md");
-    if std::env::var_os("SUMSQ_UPDATE").is_some() {
-        std::fs::write(&path, &page).expect("the page can be written");
-    }
-    let was = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = was.lines().zip(page.lines()).find(|(was, is)| was != is);
-    assert!(was == page, "docs/kernels.md differs, {differs:?}: SUMSQ_UPDATE=1 rewrites it");
+    hold_page("docs/kernels.md", &page);
     assert!(spilling.is_empty(), "sweeps of PCG spill: {spilling:?}");
 }
 

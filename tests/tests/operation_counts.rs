@@ -5,7 +5,7 @@ use sumsq::Overrides;
 use sumsq::energy::derive::Passes;
 use sumsq::matrix_free::choices::derive;
 use sumsq::matrix_free::domain::counts::{RoutineCount, operation_counts, table};
-use sumsq_tests::{example_energy, workspace_root};
+use sumsq_tests::{example_energy, hold_page, workspace_root};
 
 const HEAD: &str = "# Operation counts
 
@@ -24,13 +24,7 @@ fn the_table_is_up_to_date() {
             operation_counts(&energy, &derive(&energy, Passes::ALL, &Overrides::default()).unwrap().routines);
         write!(text, "\n## {name}\n\n{}", table(&counts)).unwrap();
     }
-    let path = workspace_root().join("docs/operation_counts.md");
-    if std::env::var_os("SUMSQ_UPDATE").is_some() {
-        std::fs::write(&path, &text).unwrap();
-        return;
-    }
-    let stored = std::fs::read_to_string(&path).unwrap();
-    assert!(stored == text, "docs/operation_counts.md is out of date: SUMSQ_UPDATE=1 rewrites it");
+    hold_page("docs/operation_counts.md", &text);
 }
 
 /// The order in which operations are emitted never keeps more values alive than without the scheduler, and fewer in most energies.
