@@ -24,6 +24,8 @@ pub struct Trajectory {
     pub seconds: f64,
     /// Seconds of set-up that are not in the others.
     pub set_up: f64,
+    /// Of the seconds of the solve, those that code for another preconditioner took.
+    pub growth: f64,
     /// Reason for its end, in the solver's own words.
     pub termination: String,
 }
@@ -51,6 +53,7 @@ impl Trajectory {
             linear: report.linear_iterations_total,
             seconds: start.elapsed().as_secs_f64(),
             set_up: report.iterations.iter().map(|step| step.setup_seconds).sum(),
+            growth: report.seconds.growth,
             termination: report.termination.name().into(),
         })
     }
@@ -78,6 +81,7 @@ impl Trajectory {
             linear: steps.iter().map(|s| s["linear"].as_u64()).sum::<Option<u64>>()? as usize,
             seconds: steps.last().map_or(Some(0.0), |s| s["seconds"].as_f64())?,
             set_up: v["build"].as_f64()? + v["preprocess"].as_f64()?,
+            growth: 0.0,
             termination: v["termination"].as_str()?.to_lowercase(),
         })
     }

@@ -3,13 +3,13 @@
 
 use crate::error::SolveError;
 use crate::matrix_free::plan::Plan;
-use crate::matrix_free::plan::steps::Grow;
-use crate::matrix_free::preconditioner;
+use crate::matrix_free::plan::steps::{Grow, Grown};
 use crate::problem::data::ProblemData;
 use crate::problem::memory::MemoryLimit;
 use crate::problem::options::Preconditioner;
 use crate::solver::Code;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Everything that a plan is made of in the course of a solve.
 pub(crate) struct Growth<'a> {
@@ -26,8 +26,11 @@ impl Grow for Growth<'_> {
         &mut self,
         second: Preconditioner,
         plan: &mut Plan,
-    ) -> Result<Option<Vec<Arc<dyn preconditioner::Preconditioner>>>, SolveError> {
+    ) -> Result<Option<Grown>, SolveError> {
+        let started = Instant::now();
+        let is_new = !self.base.has(second);
         let Some(code) = self.base.with(second) else { return Ok(None) };
+        let compile_seconds = if is_new { started.elapsed().as_secs_f64() } else { 0.0 };
         let limit = MemoryLimit::bytes(code.options.max_memory, self.data.bytes());
         let limit = limit.map(|limit| limit.saturating_sub(plan.memory.buffers));
         let mut grown = match code.plan(self.data, limit) {
@@ -38,6 +41,6 @@ impl Grow for Growth<'_> {
         grown.continue_from(plan)?;
         *plan = grown;
         *self.code = code.clone();
-        Ok(Some(code.settings.preconditioners.clone()))
+        Ok(Some(Grown { kinds: code.settings.preconditioners.clone(), compile_seconds }))
     }
 }

@@ -280,9 +280,13 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let solve = self.started.elapsed().as_secs_f64();
         let problem = self.problem.borrow();
         let code = &problem.code;
-        let setup = self.run.setup_seconds;
-        let seconds =
-            Seconds { compile: problem.base.compile_seconds, plan: problem.plan_seconds, solve, setup };
+        let seconds = Seconds {
+            compile: problem.base.compile_seconds,
+            plan: problem.plan_seconds,
+            solve,
+            setup: self.run.setup_seconds,
+            growth: self.run.growth_seconds,
+        };
         let warnings = [self.of_data, self.warnings].concat();
         let setting = Setting {
             groups: problem.plan.k.energy.groups.clone(),

@@ -70,6 +70,23 @@ fn a_linear_system_has_the_same_solution() {
     }
 }
 
+/// The first solve that goes on with levels compiles them, as its report says; later ones of that solver find them.
+#[test]
+fn code_of_levels_is_made_once() {
+    let (energy, data) = coupled(257, 190, 0.001);
+    let solver = Solver::compile(energy, &options(2)).unwrap();
+    let growths = [0, 1].map(|_| {
+        let mut problem = solver.plan(&data).unwrap().with_free_compilation();
+        let options = SolveOptions { iterations: Some(4), ..by_model() };
+        let report = problem.solve(&mut data.clone(), &options).unwrap();
+        assert!(kinds(&report).contains(&"multigrid"), "{:?}", kinds(&report));
+        assert!(report.seconds.growth < report.seconds.solve);
+        (report.seconds.growth, report.to_string().contains("s of the solve went into compiling"))
+    });
+    assert!(growths[0].0 > 0.0 && growths[0].1, "{growths:?}");
+    assert_eq!(growths[1], (0.0, false));
+}
+
 /// Code of levels is made when block Jacobi has cost as much as that does, and not before.
 #[test]
 fn small_problems_keep_block_jacobi() {

@@ -6,7 +6,8 @@
 //! with Ceres' default 0.1 it stalls.
 //!
 //! The seconds of Ceres count from the start of its minimiser, without building the problem and its preprocessor; those of sumsq
-//! without reading and compiling the energy, once for any number of problems, and without the plan, which lays out a problem's memory.
+//! without reading and compiling the energy and what `auto` goes on with, once for any number of problems, and without the plan, which lays out
+//! a problem's memory.
 //! A first solve pays for all of that, on both sides: its ratio stands beside. Nothing is kept from run to run (`SUMSQ_CACHE=off`).
 //! Energies are sums of squares; both must have the same one at the start. `SUMSQ_CASES` names what the names of the problems that run contain.
 
@@ -15,6 +16,7 @@ use super::ceres_problems::{Case, Goal, NO_LIMIT, cases};
 use crate::harness::{Ratio, Times};
 use crate::peer::{Peer, Trajectory, write_problem};
 use crate::report::Report;
+use std::cell::Cell;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -27,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// A run of Ceres that takes longer than this is not repeated.
 const SHORT: f64 = 20.0;
 
-/// Runs of sumsq against such a one; one, if it takes longer, too.
+/// Runs of sumsq against such a one, whose minute is not so easily disturbed as a second is; one, if it takes longer, too.
 const AGAINST_ONE: usize = 5;
 
 /// Pairs of one problem: at least so many, at most so many as start within the budget.
@@ -75,8 +77,8 @@ struct Contest<'a> {
     case: &'a Case,
     solver: Solver,
     data: ProblemData<'a>,
-    /// Seconds that reading and compiling the energy took.
-    compile: f64,
+    /// Seconds that reading and compiling the energy took, in solves as well.
+    compile: Cell<f64>,
     peer: &'a Peer,
     file: PathBuf,
 }
@@ -106,7 +108,7 @@ impl<'a> Contest<'a> {
         let data = ProblemData::bind(&energy, &case.inputs)?;
         let start = Instant::now();
         let solver = Solver::compile(energy, &options(1e4, NO_LIMIT).compile)?;
-        let compile = (read + start.elapsed()).as_secs_f64();
+        let compile = Cell::new((read + start.elapsed()).as_secs_f64());
         write_problem(&file, &case.inputs)?;
         Ok(Contest { case, solver, data, compile, peer, file })
     }
@@ -144,26 +146,28 @@ impl<'a> Contest<'a> {
         let mut faster = vec![];
         for &radius in radii {
             let at = format!("{}, R0 = {radius:e}", self.case.name);
+            let ours = self.against_one(radius, lowest)?;
+            facts(report, &format!("{at}, sumsq"), &ours[0]);
             let mut runs = vec![];
             for &(linear, _) in self.case.linear {
-                let ours = self.sumsq(radius, lowest)?;
                 let theirs = self.ceres(linear, radius, lowest)?;
-                self.same_start(&ours, &theirs)?;
-                facts(report, &format!("{at}, sumsq"), &ours);
+                self.same_start(&ours[0], &theirs)?;
                 facts(report, &format!("{at}, {}", against(linear)), &theirs);
-                runs.push((ours, theirs));
+                runs.push(theirs);
             }
             for &target in targets {
-                let pairs: Vec<_> = runs.iter().map(|(a, b)| times(a, b, target)).collect();
-                for ((name, known), pair) in all.iter_mut().zip(&pairs) {
-                    let Some(pair) = *pair else {
+                let pairs: Vec<_> = runs.iter().map(|theirs| pairs(&ours, theirs, target)).collect();
+                for ((name, known), pairs) in all.iter_mut().zip(&pairs) {
+                    if pairs.is_empty() {
                         report.note(format!("{at}: neither sumsq nor {name} came to E = {target}"));
                         continue;
-                    };
-                    report.ratio(Ratio::of(&format!("{at}, E <= {target}: {name} / sumsq"), &[pair.warm]));
-                    known.push(pair);
+                    }
+                    let warm: Vec<Times> = pairs.iter().map(|pair| pair.warm).collect();
+                    report.ratio(Ratio::of(&format!("{at}, E <= {target}: {name} / sumsq"), &warm));
+                    known.extend(pairs);
                 }
-                faster.extend(pairs.into_iter().flatten().min_by(faster_peer));
+                let came = pairs.into_iter().filter(|pairs| !pairs.is_empty());
+                faster.extend(came.min_by(|x, y| faster_peer(&x[0], &y[0])).unwrap_or_default());
             }
         }
         all.push(("the faster Ceres".into(), faster));
@@ -186,21 +190,22 @@ impl<'a> Contest<'a> {
         report.fact(&format!("{name}: E to reach"), target, "");
         let pairs = theirs.iter().map(|(linear, run)| {
             let short = run.time_to(target).is_some_and(|seconds| seconds <= SHORT);
-            let pairs = if short { self.alternate(linear, target)? } else { self.once(run, target)? };
-            Ok((against(linear), pairs))
+            if short {
+                return Ok((against(linear), self.alternate(linear, target)?));
+            }
+            let ours = self.against_one(SolveOptions::default().radius(), target)?;
+            Ok((against(linear), pairs(&ours, run, target)))
         });
         pairs.collect()
     }
 
-    /// Runs of sumsq against the one of Ceres, which takes too long to be repeated: a second of ours is easily disturbed, a minute of
-    /// Ceres' is not. No pairs if neither side reaches the target.
-    fn once(&self, theirs: &Trajectory, target: f64) -> Result<Vec<Pair>, Failed> {
-        let run = || self.sumsq(SolveOptions::default().radius(), target);
-        let mut ours = vec![run()?];
+    /// Runs of sumsq against one of Ceres that takes too long to be repeated.
+    fn against_one(&self, radius: f64, target: f64) -> Result<Vec<Trajectory>, Failed> {
+        let mut ours = vec![self.sumsq(radius, target)?];
         while ours.len() < AGAINST_ONE && ours[0].seconds <= SHORT {
-            ours.push(run()?);
+            ours.push(self.sumsq(radius, target)?);
         }
-        Ok(ours.iter().filter_map(|ours| times(ours, theirs, target)).collect())
+        Ok(ours)
     }
 
     /// Pairs in alternating order.
@@ -233,9 +238,14 @@ impl<'a> Contest<'a> {
         let options = options(radius, self.steps());
         let start = Instant::now();
         let mut problem = self.solver.plan(&data)?;
-        let set_up = self.compile + start.elapsed().as_secs_f64();
+        let planned = start.elapsed().as_secs_f64();
         let solved = Trajectory::of(&mut problem, &mut data, &options.solve, target)?;
-        Ok(Trajectory { set_up, ..solved })
+        if solved.growth > 0.0 {
+            // The code that it made is there from now on.
+            self.compile.set(self.compile.get() + solved.growth);
+            return self.sumsq(radius, target);
+        }
+        Ok(Trajectory { set_up: self.compile.get() + planned, ..solved })
     }
 
     fn ceres(&self, linear: Linear, radius: f64, target: f64) -> Result<Trajectory, Failed> {
@@ -262,6 +272,11 @@ impl<'a> Contest<'a> {
         }
         Err(format!("{}: not the same problem, E is {a} and {b} at the start", self.case.name).into())
     }
+}
+
+/// The times of each of our runs and of one of Ceres; none where neither came to the target.
+fn pairs(ours: &[Trajectory], theirs: &Trajectory, target: f64) -> Vec<Pair> {
+    ours.iter().filter_map(|ours| times(ours, theirs, target)).collect()
 }
 
 /// Both sides' times to an energy; a side that did not come there took at least as long as it ran. `None` if neither did.

@@ -110,7 +110,7 @@ pub fn solve_with(
     minimiser.run(&mut steps, callback);
     let outcome = minimiser.finish();
     let solved = started.elapsed().as_secs_f64() - planned;
-    let seconds = Seconds { compile: 0.0, plan: planned, solve: solved, setup: 0.0 };
+    let seconds = Seconds { compile: 0.0, plan: planned, solve: solved, ..Seconds::default() };
     let mut warnings = data.warnings().to_vec();
     warnings.extend(moved.into_iter().chain(host.model.problem.energy.warnings.iter().cloned()));
     let setting = Setting {

@@ -278,8 +278,8 @@ impl PipelineSolver {
         let seconds = Seconds {
             compile: self.compile_seconds,
             plan: planned,
-            setup: 0.0,
             solve: started.elapsed().as_secs_f64() - planned,
+            ..Seconds::default()
         };
         let setting = Setting {
             groups: self.groups(host.model.beside.as_ref()),

@@ -142,6 +142,8 @@ pub struct Seconds {
     pub solve: f64,
     /// Of these: D and the set-up of the preconditioner.
     pub setup: f64,
+    /// Of these, too: code of a preconditioner that `auto` went on with, where no earlier solve had it compiled.
+    pub growth: f64,
 }
 
 /// The hierarchy of grids, or of aggregates, over an index space.
@@ -429,6 +431,9 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if self.seconds.growth > 0.0 {
+            writeln!(f, "{:.2} s of the solve went into compiling what `auto` went on with", self.seconds.growth)?;
+        }
         if !self.repeatable {
             writeln!(f, "{NOT_REPEATABLE}")?;
         }

@@ -174,19 +174,27 @@ struct Grown {
 }
 
 impl Code {
-    /// The same with a second preconditioner, if that can be.
-    pub(crate) fn with(&self, second: Preconditioner) -> Option<Arc<Code>> {
-        let of = match second {
+    fn grown(&self, second: Preconditioner) -> &OnceLock<Option<Arc<Code>>> {
+        match second {
             Preconditioner::Multigrid => &self.grown.multigrid,
             _ => &self.grown.aggregation,
-        };
+        }
+    }
+
+    /// Tells whether [`Code::with`] has its answer already.
+    pub(crate) fn has(&self, second: Preconditioner) -> bool {
+        self.grown(second).get().is_some()
+    }
+
+    /// The same with a second preconditioner, if that can be.
+    pub(crate) fn with(&self, second: Preconditioner) -> Option<Arc<Code>> {
         let make = || {
             let (energy, target, pool) = (self.given.clone()?, self.k.target.clone(), self.pool.clone());
             let kinds = Kinds::And(second);
             let cache = self.cache.as_ref();
             Code::new(energy, &self.options, target, kinds, cache, || Ok(pool)).ok().map(Arc::new)
         };
-        of.get_or_init(make).clone()
+        self.grown(second).get_or_init(make).clone()
     }
 }
 

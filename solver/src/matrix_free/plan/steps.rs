@@ -72,6 +72,8 @@ pub struct Run {
     pub setup_seconds: f64,
     /// Of these, those of all linear solves but the last.
     earlier_setup_seconds: f64,
+    /// Wall-clock seconds for code of other preconditioners.
+    pub growth_seconds: f64,
     /// The preconditioner of the last linear solve.
     used: Used,
 }
@@ -101,6 +103,7 @@ impl Run {
             residuals: 0,
             setup_seconds: 0.0,
             earlier_setup_seconds: 0.0,
+            growth_seconds: 0.0,
             used: Used::default(),
         }
     }
@@ -153,7 +156,7 @@ impl Run {
 
 /// Whoever can make a plan with a second preconditioner.
 pub trait Grow {
-    /// Puts such a plan in the place of another, at the same x. Returns its preconditioners; `None` where it cannot be had, for want of memory, say.
+    /// Puts such a plan in the place of another, at the same x. `None` where it cannot be had, for want of memory, say.
     ///
     /// # Errors
     /// A failure of the engine.
@@ -161,7 +164,15 @@ pub trait Grow {
         &mut self,
         second: options::Preconditioner,
         plan: &mut Plan,
-    ) -> Result<Option<Vec<Arc<dyn Preconditioner>>>, SolveError>;
+    ) -> Result<Option<Grown>, SolveError>;
+}
+
+/// What is known of a plan with a second preconditioner.
+pub struct Grown {
+    /// Its preconditioners.
+    pub kinds: Vec<Arc<dyn Preconditioner>>,
+    /// Wall-clock seconds that its code took to compile; 0 where it had been there.
+    pub compile_seconds: f64,
 }
 
 /// The number of the preconditioner with levels, where a plan has one beside its own.
@@ -470,8 +481,9 @@ impl OnPlan<'_> {
         let there = self.plan.d_and_r();
         if !self.has(next.name()) {
             let Some(growth) = &mut self.growth else { return Ok(false) };
-            let Some(kinds) = growth.grow(next, self.plan)? else { return Ok(false) };
-            self.run.kinds = kinds;
+            let Some(grown) = growth.grow(next, self.plan)? else { return Ok(false) };
+            self.run.kinds = grown.kinds;
+            self.run.growth_seconds += grown.compile_seconds;
             self.run.prepared = None;
             if !(self.start(Phase::Linearise) && self.scale()) {
                 return Ok(true);

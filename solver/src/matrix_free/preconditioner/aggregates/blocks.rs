@@ -5,6 +5,7 @@
 
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::problem::aggregates::NOISE;
+use smallvec::SmallVec;
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::sync::Arc;
 use sumsq_codegen::runtime::{Element, Pool};
@@ -185,15 +186,7 @@ impl<S: Number> Blocks<S> {
     pub fn transpose_blocks(&mut self, pool: &Pool) {
         let (height, width, size) = (self.height, self.width, self.size());
         each(pool, &mut self.values, size, |_, block| {
-            let (mut small, mut large) = ([S::default(); 64], vec![]);
-            let was = match small.get_mut(..size) {
-                Some(was) => was,
-                None => {
-                    large.resize(size, S::default());
-                    &mut large[..]
-                }
-            };
-            was.copy_from_slice(block);
+            let was: SmallVec<[S; 64]> = SmallVec::from_slice(block);
             for (r, row) in was.chunks(width).enumerate() {
                 row.iter().enumerate().for_each(|(c, v)| block[c * height + r] = *v);
             }

@@ -2,6 +2,7 @@
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{Number, add_blocks, add_product};
 use crate::problem::aggregates::DEPENDENT;
+use smallvec::{SmallVec, smallvec};
 
 /// Rows of blocks that need no memory but the stack's.
 pub const MOST: usize = 16;
@@ -67,37 +68,18 @@ fn invert_triangle(u: &[f64], k: usize, inverse: &mut [f64]) {
 /// the diagonal, where the matrix is not positive to rounding.
 pub fn invert<S: Number>(a: &[S], n: usize, inverse: &mut [S]) {
     let a = |i: usize, j: usize| -> f64 { a[i * n + j].into() };
-    let (mut small, mut large) = ([0.0; MOST * MOST], vec![]);
-    let l = match small.get_mut(..n * n) {
-        Some(l) => l,
-        None => {
-            large.resize(n * n, 0.0);
-            &mut large[..]
-        }
-    };
-    let (mut small, mut large) = ([0; MOST], vec![]);
-    let rows = match small.get_mut(..n) {
-        Some(rows) => rows,
-        None => {
-            large.resize(n, 0);
-            &mut large[..]
-        }
-    };
-    let mut m = 0;
-    for i in (0..n).filter(|&i| a(i, i) > 0.0) {
-        rows[m] = i;
-        m += 1;
-    }
-    let rows = &rows[..m];
+    let rows: SmallVec<[usize; MOST]> = (0..n).filter(|&i| a(i, i) > 0.0).collect();
+    let m = rows.len();
+    let mut l: SmallVec<[f64; MOST * MOST]> = smallvec![0.0; m * m];
     for (i, &row) in rows.iter().enumerate() {
         rows[..=i].iter().enumerate().for_each(|(j, &column)| l[i * m + j] = a(row, column));
         l[i * m + i] *= 1.0 + S::SHIFT;
     }
     // Loops of a length that the compiler knows, where it is a usual one.
     let is_positive = match m {
-        3 => invert_positive(3, l),
-        6 => invert_positive(6, l),
-        m => invert_positive(m, l),
+        3 => invert_positive(3, &mut l),
+        6 => invert_positive(6, &mut l),
+        m => invert_positive(m, &mut l),
     };
     for (i, &row) in rows.iter().enumerate() {
         if !is_positive {

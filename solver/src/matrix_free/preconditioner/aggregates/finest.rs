@@ -9,6 +9,7 @@ use crate::matrix_free::preconditioner::hierarchy::shape::{coordinates_of, numbe
 use crate::matrix_free::skeleton::packed;
 use crate::problem::aggregates::Candidate;
 use crate::problem::data::GraphData;
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
@@ -260,16 +261,9 @@ impl Finest {
     fn complete<S: Number>(&self, local: &[usize], a: &Blocks<S>, e: usize, held: &[S], b: &mut [f64]) {
         let (c, size, n) = (self.components, b.len(), local.len());
         let k = size / c;
-        let (mut small, mut large) = ([S::default(); MOST * MOST], vec![]);
-        let force = match small.get_mut(..size) {
-            Some(force) => force,
-            None => {
-                large.resize(size, S::default());
-                &mut large[..]
-            }
-        };
+        let mut force: SmallVec<[S; MOST * MOST]> = smallvec![S::default(); size];
         for (f, block) in a.row(e) {
-            add_blocks(block, &held[f as usize * size..][..size], [c, k], force);
+            add_blocks(block, &held[f as usize * size..][..size], [c, k], &mut force);
         }
         let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
         let (mut block, mut inverse) = ([S::default(); MOST * MOST], [S::default(); MOST * MOST]);

@@ -6,6 +6,7 @@ use crate::matrix_free::preconditioner::aggregates::blocks::{
 use crate::matrix_free::preconditioner::aggregates::dense::{MOST, invert, orthonormalise};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, each_with, sum};
 use crate::problem::aggregates::{self, NONE, POWER_STEPS, SAFETY};
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
 
@@ -212,14 +213,7 @@ impl<S: Number> Level<S> {
         self.p.reshape(shape.p.clone(), block, k);
         let (a, smoother) = (&self.a, &self.smoother);
         each_ragged(pool, &mut self.p.values, &shape.p.starts, block * k, |e, out| {
-            let (mut small, mut large) = ([S::default(); 4 * MOST * MOST], vec![]);
-            let at = match small.get_mut(..out.len()) {
-                Some(at) => at,
-                None => {
-                    large.resize(out.len(), S::default());
-                    &mut large[..]
-                }
-            };
+            let mut at: SmallVec<[S; 4 * MOST * MOST]> = smallvec![S::default(); out.len()];
             let columns = shape.p.row(e);
             let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate) * block * k;
             for (f, a) in a.row(e) {
