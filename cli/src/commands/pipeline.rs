@@ -196,8 +196,13 @@ fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Res
     }
     let text = std::fs::read_to_string(name).map_err(|error| {
         let known = application.schedule_names();
+        let of_sizes = match (args.gradient, gpu) {
+            (false, _) => "",
+            (true, false) => "first, ",
+            (true, true) => "first, gpu_atomics, ",
+        };
         Failure::message(format!(
-            "--schedule {name}: no schedule of {} ({known}), and no file: {error}",
+            "--schedule {name}: no schedule of {} ({of_sizes}{known}), and no file: {error}",
             application.name
         ))
     })?;

@@ -120,8 +120,11 @@ fn profiles_of_kernels() {
     for word in [" launches", " MB ", " GB/s ", " % of copy", " % float64"] {
         assert!(row.contains(word), "{row}");
     }
-    let run = bench.sumsq(&args);
-    run.succeeds();
-    let said = format!("{}{}", run.stdout, run.stderr);
-    assert!(said.contains("pcg_b: ") && said.contains(" ms of all threads"), "{said}");
+    let cache = bench.path("cache");
+    for start in ["first", "second"] {
+        let run = bench.sumsq_where(&[("SUMSQ_CACHE", cache.to_str().unwrap())], &args);
+        run.succeeds();
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert!(said.contains("pcg_b: ") && said.contains(" ms of all threads"), "{start}: {said}");
+    }
 }

@@ -219,6 +219,18 @@ fn parameters_have_slopes() {
     }
 }
 
+/// Schedules of gradients that follow from sizes have names beside the application's own.
+#[test]
+fn schedules_that_there_are_not_are_refused() {
+    let bench = fit();
+    let (arrays, _) = small("unsharp");
+    bench.inputs(&arrays);
+    let line = ["pipeline", "unsharp", "--gradient", "--inputs", "inputs.npz", "--output", "out.npz"];
+    let line = [&line[..], &["--schedule", "second"]].concat();
+    bench.sumsq(&line).fails_with(2, "--schedule second: no schedule of unsharp (first, hand, ");
+    assert!(!bench.path("out.npz").exists());
+}
+
 #[test]
 fn weights_that_are_not_given_are_ones() {
     let case = Case::new("unsharp");

@@ -1,6 +1,6 @@
 //! Compiled pipelines that are kept in the user's [`Cache`]: neither lowered nor compiled again.
 //!
-//! The key is all that the code follows from: pipeline and schedule to the last field, the target, what profiles add, and the build, which is
+//! The key is all that the code follows from: pipeline and schedule to the last field, the target, and the build, which is
 //! the hash of this crate's sources and LLVM's version. A block holds the object, or for a GPU the host's part with its objects and the kernels as
 //! PTX, which the driver compiles and keeps in a folder of its own; how arguments follow from a signature; and the regions of inputs that are
 //! required: whoever knows the key needs no pipeline.
@@ -25,17 +25,18 @@ use serde::{Deserialize, Serialize};
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// The user's cache; none while `SUMSQ_DUMP` is set, since dumps are of what is compiled.
+/// The user's cache; none while `SUMSQ_DUMP` is set, since dumps are of what is compiled, nor with profiles: their code counts in slots that only
+/// this process knows.
 pub fn cache() -> Option<Cache> {
-    if LowerOptions::default().dump.is_none() { Cache::of_user() } else { None }
+    let options = LowerOptions::default();
+    if options.dump.is_none() && !options.profile { Cache::of_user() } else { None }
 }
 
 /// The key of what this build makes of `what` for a target.
 pub fn key(what: &impl Hash, target: &Target) -> Key {
-    let profile = LowerOptions::default().profile;
     // What is left for the host of a GPU is code for this machine.
     let host = target.gpu.map(|_| Target::host());
-    Key::of(&(env!("SUMSQ_SOURCES"), llvm::version(), format!("{target:?} {host:?}"), profile, what))
+    Key::of(&(env!("SUMSQ_SOURCES"), llvm::version(), format!("{target:?} {host:?}"), what))
 }
 
 /// A compiled pipeline before its code is loaded.
