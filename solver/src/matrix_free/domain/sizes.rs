@@ -6,7 +6,7 @@ use crate::matrix_free::domain::mask;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::Size;
 use crate::matrix_free::schedule::grain;
-use crate::matrix_free::schedule::strip_height;
+use crate::matrix_free::schedule::{level_strip_height, strip_height};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
@@ -107,7 +107,7 @@ impl<'a> Sizes<'a> {
             out.push((Size::Strip(Domain::Space(s)), self.strip(&extents) as i32));
             for (level, extents) in (0..).zip(self.levels(s)).skip(1) {
                 let along = |(d, n)| (Size::LevelExtent(s, level, d), n as i32);
-                out.push((Size::LevelStrip(s, level), self.strip(&extents) as i32));
+                out.push((Size::LevelStrip(s, level), self.level_strip(s, level, &extents) as i32));
                 out.extend(extents.into_iter().enumerate().map(along));
             }
         }
@@ -133,5 +133,12 @@ impl<'a> Sizes<'a> {
 
     fn strip(&self, extents: &[usize]) -> usize {
         strip_height(extents, &self.k.target)
+    }
+
+    fn level_strip(&self, space: SpaceId, level: u8, extents: &[usize]) -> usize {
+        let own = self.k.spaces.iter().find(|s| s.id == space).and_then(|s| s.hierarchy.as_ref());
+        let numbers = own.map_or(1, |of| of.coarse.ways().len() * of.pairs.list().len());
+        let rolls = level == 1 && own.is_some_and(|of| of.rolls);
+        level_strip_height(extents, numbers, rolls, &self.k.target)
     }
 }

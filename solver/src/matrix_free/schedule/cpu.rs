@@ -12,6 +12,12 @@ use sumsq_codegen::{BinaryOp, Expr, ExprKind, Func, LoopLevel, Memory, Name, Sch
 /// Pixels below which cutting a strip in two is not worth a barrier.
 const STRIP_PIXELS: usize = 16 * 1024;
 
+/// Numbers of A in a strip of a coarser level: a pixel costs what there are of them.
+const STRIP_NUMBERS: usize = 5 * STRIP_PIXELS;
+
+/// Rows of level 1, where rows of level 0 are made on the way: two of these of every strip are made by its neighbour, too.
+const STRIP_ROLLING: usize = 32;
+
 /// The same of lists: what hyperedges meet at, and hyperedges, cost many times what a pixel does.
 const STRIP_ENTRIES: usize = 512;
 
@@ -31,6 +37,17 @@ const LONG: usize = 48;
 /// Height of a strip along the last dim, from sizes alone: 32 strips, fewer where a strip would be so small
 /// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
 pub fn strip_height(extents: &[usize], target: &Target) -> usize {
+    strip_of(extents, STRIP_PIXELS, target)
+}
+
+/// The same of a coarser level that stores so many numbers of A for every element. `rolls`: it is made of level 0 row by row.
+pub fn level_strip_height(extents: &[usize], numbers: usize, rolls: bool, target: &Target) -> usize {
+    let strip = strip_of(extents, STRIP_NUMBERS.div_ceil(numbers.max(5)), target);
+    let least = if rolls { STRIP_ROLLING } else { 1 };
+    strip.max(extents.last().map_or(1, |&rows| least.min(rows)))
+}
+
+fn strip_of(extents: &[usize], pixels: usize, target: &Target) -> usize {
     let Some((&rows, inner)) = extents.split_last() else { return 1 };
     let row: usize = inner.iter().product::<usize>().max(1);
     if inner.is_empty() {
@@ -38,7 +55,7 @@ pub fn strip_height(extents: &[usize], target: &Target) -> usize {
         let strip = rows.div_ceil(32).max(STRIP_ENTRIES).clamp(1, rows.max(1));
         return strip.next_multiple_of(target.lanes as usize);
     }
-    rows.div_ceil(32).max(STRIP_PIXELS.div_ceil(row)).clamp(1, rows.max(1))
+    rows.div_ceil(32).max(pixels.div_ceil(row)).clamp(1, rows.max(1))
 }
 
 /// A schedule in the making.
@@ -353,5 +370,9 @@ mod tests {
         assert_eq!(strip(&[10_000]), 512);
         assert_eq!(strip(&[1_000_000]), 31_264);
         assert_eq!(strip(&[7, 0]), 1);
+        let level = |n: usize, numbers, rolls| level_strip_height(&[n, n], numbers, rolls, &target);
+        assert_eq!([level(256, 5, false), level(256, 35, false), level(256, 35, true)], [64, 10, 32]);
+        assert_eq!([level(64, 5, false), level(64, 35, false), level(16, 35, true)], [64, 37, 16]);
+        assert_eq!(level_strip_height(&[40], 6, false, &target), 48);
     }
 }

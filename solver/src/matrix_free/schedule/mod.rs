@@ -24,6 +24,14 @@ pub fn strip_height(extents: &[usize], target: &Target) -> usize {
     }
 }
 
+/// The same of a coarser level that stores so many numbers of A for every element. `rolls`: it is made of level 0 row by row.
+pub fn level_strip_height(extents: &[usize], numbers: usize, rolls: bool, target: &Target) -> usize {
+    match target.gpu {
+        None => cpu::level_strip_height(extents, numbers, rolls, target),
+        Some(_) => gpu::strip_height(extents),
+    }
+}
+
 /// A schedule in the making, for the machine that a target is.
 pub enum Scheduler {
     /// A CPU.
