@@ -249,20 +249,21 @@ fn store(d: &mut Draft, m: M, space: &Space, sums: &Func, [dr, damp, minv]: [&Fu
     if space.inline_diagonal {
         return sums.clone();
     }
-    let minv_is_read = reads(sums, minv);
-    let mut store = |f: &Func, what: What, read: bool| {
-        match read {
-            true => d.store_in(sums, f),
-            false => {
+    let mut store = |f: &Func, what: What, reader: Option<&Func>| {
+        match reader {
+            Some(reader) => d.store_in(reader, f),
+            None => {
                 d.map(f, Strip::Of(Domain::Space(space.id)));
                 d.skip_unless(f, d.k.live_at(space.id, &coordinates(&vars(space.dims))));
             }
         }
         d.output(f, what.of(space.id));
     };
-    store(damp, What::Damp, minv_is_read && reads(minv, damp));
-    store(minv, What::M { kind: m.kind, field: 0 }, minv_is_read);
-    if minv_is_read { sums } else { minv }.clone()
+    let of_minv = reads(sums, minv).then_some(sums);
+    store(minv, What::M { kind: m.kind, field: 0 }, of_minv);
+    let at = of_minv.unwrap_or(minv);
+    store(damp, What::Damp, reads(minv, damp).then_some(at));
+    at.clone()
 }
 
 /// Tells whether what `f` is computed from reads `g`.
