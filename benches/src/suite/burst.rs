@@ -12,16 +12,20 @@ use sumsq_examples::demosaicking::decibels;
 
 type Failed = Box<dyn Error>;
 
-/// Frames of a burst, and their size.
+/// Frames of a burst.
 const FRAMES: usize = 13;
-const SIZE: [usize; 2] = [104, 96];
+/// Size of those that weights are tried on.
+const SMALL: [usize; 2] = [104, 96];
+/// Sizes of the others, and where they begin in the photograph.
+const SIZES: [([usize; 2], [usize; 2]); 3] =
+    [(SMALL, [2000, 1200]), ([416, 384], [2000, 1200]), ([1040, 960], [1200, 800])];
 /// Weights of the prior that are tried.
 const WEIGHTS: [f32; 4] = [0.5, 1.0, 2.0, 4.0];
 /// Steps of Adam in the paper.
 const ADAM: usize = 300;
 
-fn burst(file: &str, corner: [usize; 2]) -> Result<Burst, Failed> {
-    Ok(Burst::of(&image::open(root().join("data").join(file))?.to_rgb8(), corner, SIZE, FRAMES))
+fn burst(file: &str, corner: [usize; 2], size: [usize; 2]) -> Result<Burst, Failed> {
+    Ok(Burst::of(&image::open(root().join("data").join(file))?.to_rgb8(), corner, size, FRAMES))
 }
 
 fn start(burst: &Burst) -> Result<Reconstruction, Failed> {
@@ -29,33 +33,44 @@ fn start(burst: &Burst) -> Result<Reconstruction, Failed> {
     Ok(Reconstruction::of(burst, &burst.demosaicked(0), homographies))
 }
 
-/// Runs all of it.
-pub fn run() -> Result<Report, Failed> {
-    let [width, height] = SIZE;
-    let setting = format!("bursts of {FRAMES} frames of {width} x {height}, float32, all cores");
-    let mut report = Report::new("burst", setting);
-    let psnr = |burst: &Burst, picture: &[f32]| decibels(burst.error(picture).powi(2));
+fn psnr(burst: &Burst, picture: &[f32]) -> f64 {
+    decibels(burst.error(picture).powi(2))
+}
 
-    let other = burst("image_warping/tulips.png", [40, 50])?;
+/// Runs all of it, or the sizes whose names contain `SUMSQ_CASES`.
+pub fn run() -> Result<Report, Failed> {
+    let mut report = Report::new("burst", format!("bursts of {FRAMES} frames, float32, all cores"));
+    let wanted = report.wanted("SUMSQ_CASES");
+    let other = burst("image_warping/tulips.png", [40, 50], SMALL)?;
     let from = start(&other)?;
-    for weight in WEIGHTS {
+    for weight in WEIGHTS.into_iter().filter(|_| wanted.is_empty()) {
         let (end, _) = reconstruct(&other, &from, weight, &solve_options(), &mut |_| {})?;
         report.note(format!("tulips, weight {weight}: {:.2} dB", psnr(&other, &end.coarse(&other))));
     }
+    for (size, corner) in SIZES {
+        let name = format!("{} x {}", size[0], size[1]);
+        if name.contains(&wanted) {
+            contest(&mut report, &name, &burst("pipelines/seeding.jpg", corner, size)?)?;
+        }
+    }
+    Ok(report)
+}
 
-    let field = burst("pipelines/seeding.jpg", [2000, 1200])?;
-    let from = start(&field)?;
-    report.fact("one frame, bilinear", psnr(&field, &from.coarse(&field)), "dB");
-    report.fact("one frame, AHD", psnr(&field, &by_ahd(&field)?), "dB");
-    let (slow, course) = reconstruct_by_adam(&field, &from, WEIGHT, ADAM)?;
+/// Adam against Levenberg-Marquardt on one burst.
+fn contest(report: &mut Report, name: &str, field: &Burst) -> Result<(), Failed> {
+    let from = start(field)?;
+    let mut fact = |what: &str, value: f64, unit: &str| report.fact(&format!("{name}, {what}"), value, unit);
+    fact("one frame, bilinear", psnr(field, &from.coarse(field)), "dB");
+    fact("one frame, AHD", psnr(field, &by_ahd(field)?), "dB");
+    let (slow, course) = reconstruct_by_adam(field, &from, WEIGHT, ADAM)?;
     let (goal, seconds) = match (course.energies.last(), course.seconds.last()) {
         (Some(e), Some(s)) => (*e, *s),
         _ => return Err("Adam took no step".into()),
     };
-    report.fact("Adam, 300 steps: E", goal, "");
-    report.fact("Adam, 300 steps", seconds, "s");
-    report.fact("Adam, 300 steps: picture", psnr(&field, &slow.coarse(&field)), "dB");
-    report.fact("Adam, 300 steps: corners off", field.corners(&slow.homographies), "pixels");
+    fact("Adam, 300 steps: E", goal, "");
+    fact("Adam, 300 steps", seconds, "s");
+    fact("Adam, 300 steps: picture", psnr(field, &slow.coarse(field)), "dB");
+    fact("Adam, 300 steps: corners off", field.corners(&slow.homographies), "pixels");
 
     let (started, mut reached) = (Instant::now(), None);
     let mut products = 0;
@@ -67,21 +82,22 @@ pub fn run() -> Result<Report, Failed> {
             reached = Some((passed, step.iteration, products));
         }
     };
-    let (end, solve) = reconstruct(&field, &from, WEIGHT, &solve_options(), &mut observe)?;
-    report.fact("LM: E", solve.energy_final, "");
-    report.fact("LM, with compilation", started.elapsed().as_secs_f64(), "s");
-    report.fact("LM, compilation", solve.seconds.compile, "s");
-    report.fact("LM: picture", psnr(&field, &end.coarse(&field)), "dB");
-    report.fact("LM: corners off, after alignment", field.corners(&from.homographies), "pixels");
-    report.fact("LM: corners off, after the solve", field.corners(&end.homographies), "pixels");
+    let (end, solve) = reconstruct(field, &from, WEIGHT, &solve_options(), &mut observe)?;
+    fact("LM: E", solve.energy_final, "");
+    fact("LM, with compilation", started.elapsed().as_secs_f64(), "s");
+    fact("LM, compilation", solve.seconds.compile, "s");
+    fact("LM: picture", psnr(field, &end.coarse(field)), "dB");
+    fact("LM: corners off, after alignment", field.corners(&from.homographies), "pixels");
+    fact("LM: corners off, after the solve", field.corners(&end.homographies), "pixels");
     if let Some((passed, steps, products)) = reached {
         let passed = passed - solve.seconds.compile;
+        let share = passed / seconds;
         report.note(format!(
-            "LM is below Adam's E after {steps} steps and {products} products: {passed:.1} s, {:.3} of Adam's time, both without compilation",
-            passed / seconds
+            "{name}: LM is below Adam's E after {steps} steps and {products} products: {passed:.2} s, {share:.3} of \
+             Adam's time, both without compilation"
         ));
     } else {
-        report.note("LM does not come to Adam's E");
+        report.note(format!("{name}: LM does not come to Adam's E"));
     }
-    Ok(report)
+    Ok(())
 }

@@ -22,7 +22,7 @@ use crate::expr::walk::{nodes, variables};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, RVar, Update};
 use crate::gradient::seeds::domain;
-use crate::gradient::strips::parts;
+use crate::gradient::strips::{ACCUMULATORS, parts};
 use crate::gradient::support::{Boxes, Stage, consumers_first, known, supports};
 use crate::gradient::terms::FEW_ITERATIONS;
 use crate::lower::check;
@@ -34,6 +34,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const CHEAP: usize = 24;
 /// Points from which on threads are worth their start.
 const MANY: i64 = 1 << 14;
+/// Terms from which on a few sums, many terms together, are worth their start, too.
+const LONG: i64 = 1 << 12;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
 /// Tasks from which on no further loop is shared among threads.
@@ -216,7 +218,12 @@ impl Maker<'_> {
     }
 
     fn is_large_sum(&self, f: &Func, u: &Update, sizes: &[i64]) -> bool {
-        self.terms(f, u).is_some_and(|terms| terms >= MANY && elements(sizes) <= FEW)
+        let own = f.vars.iter().zip(&u.args).map(|(v, a)| is_var(a, v.name()));
+        let sums = own.zip(sizes).filter(|(own, _)| *own).fold(1i64, |n, (_, &size)| n.saturating_mul(size));
+        let large = |terms: i64| {
+            terms >= MANY || terms >= LONG && sums <= ACCUMULATORS && terms.saturating_mul(sums) >= MANY
+        };
+        elements(sizes) <= FEW && self.terms(f, u).is_some_and(large)
     }
 
     /// Sums at coordinates that are data, so many that copies of all elements cost little beside them.
@@ -348,7 +355,7 @@ fn calls(f: &Func) -> Vec<(&Name, &[Expr])> {
 }
 
 /// Distinct reads in expressions.
-fn calls_in<'e>(all: impl IntoIterator<Item = &'e Expr>) -> FxHashSet<(&'e Name, &'e [Expr])> {
+pub(super) fn calls_in<'e>(all: impl IntoIterator<Item = &'e Expr>) -> FxHashSet<(&'e Name, &'e [Expr])> {
     let call = |e: &'e Expr| match e.kind() {
         ExprKind::Call { name, args, .. } => Some((name, &args[..])),
         _ => None,

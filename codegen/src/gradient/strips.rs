@@ -13,7 +13,7 @@ use crate::analysis::evaluate::evaluate;
 use crate::expr::Name;
 use crate::expr::walk::variables;
 use crate::func::{Func, RVar, Update, Var};
-use crate::gradient::schedule::{Maker, lanes, written_out};
+use crate::gradient::schedule::{Maker, calls_in, lanes, written_out};
 use crate::gradient::terms::FEW_ITERATIONS;
 use crate::schedule::{LoopLevel, Memory, StageId, Tail};
 
@@ -26,7 +26,7 @@ const RUN: i32 = 1 << 12;
 /// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
 const COPIES: i64 = 4;
 /// Sums that one sweep adds to, each a vector.
-const ACCUMULATORS: i64 = 64;
+pub(super) const ACCUMULATORS: i64 = 64;
 /// Nodes of all terms of a sweep: each sum has a copy of its term, which shares little with others where it is long.
 const NODES: usize = 4096;
 
@@ -92,7 +92,12 @@ impl Maker<'_> {
             let vector = format!("{}_vector", loops[swept]);
             let swept = std::mem::replace(&mut loops[swept], vector);
             let most = (NODES / self.nodes(f, k).max(1)).clamp(1, ACCUMULATORS as usize) as i64;
-            return self.in_registers(f, [&partial, &sums], &swept, &loops, (pure, sizes), most);
+            // Terms of which each reads elements of its own gain nothing by being added in one sweep.
+            let reads = calls_in(&u.values);
+            let shares = |v: &Var| reads.iter().any(|(_, args)| !args.iter().any(|a| variables(a).contains(v.name())));
+            let sums_of = |d: usize| if shares(&f.vars[d]) { sizes[d] } else { 1 };
+            let elements: Vec<(usize, i64)> = pure.iter().map(|&d| (d, sums_of(d))).collect();
+            return self.in_registers(f, [&partial, &sums], &swept, &loops, &elements, most);
         }
         let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
         let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
@@ -101,14 +106,15 @@ impl Maker<'_> {
         _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
     }
 
-    /// The sums of a strip in registers, `most` in one sweep: in vectors along the loop that is swept, which `loops` hold as that over vectors.
+    /// The sums of a strip in registers, at most so many of each dimension and `most` in all in one sweep: in vectors along the loop that is swept,
+    /// which `loops` hold as that over vectors.
     fn in_registers(
         &mut self,
         f: &Func,
         parts: [&Name; 2],
         swept: &str,
         loops: &[String],
-        (pure, sizes): (&[usize], &[i64]),
+        elements: &[(usize, i64)],
         most: i64,
     ) {
         let [partial, sums] = parts;
@@ -116,7 +122,7 @@ impl Maker<'_> {
         let mut update = self.schedule.update(partial, 0);
         update = update.split(swept, &vector, &lane, lanes(f), Tail::Predicate);
         let (mut left, mut inside, mut outside) = (most, vec![], vec![]);
-        for (v, size) in pure.iter().map(|&d| (&f.vars[d], sizes[d])) {
+        for (v, size) in elements.iter().map(|&(d, size)| (&f.vars[d], size)) {
             let n = size.clamp(1, left);
             left /= n;
             if n == 1 {
