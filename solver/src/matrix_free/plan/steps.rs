@@ -167,7 +167,7 @@ pub trait Grow {
     ) -> Result<Option<Grown>, SolveError>;
 }
 
-/// What is known of a plan with a second preconditioner.
+/// A plan with a second preconditioner, as it came about.
 pub struct Grown {
     /// Its preconditioners.
     pub kinds: Vec<Arc<dyn Preconditioner>>,
