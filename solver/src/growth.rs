@@ -22,11 +22,7 @@ pub(crate) struct Growth<'a> {
 }
 
 impl Grow for Growth<'_> {
-    fn grow(
-        &mut self,
-        second: Preconditioner,
-        plan: &mut Plan,
-    ) -> Result<Option<Grown>, SolveError> {
+    fn grow(&mut self, second: Preconditioner, plan: &mut Plan) -> Result<Option<Grown>, SolveError> {
         let started = Instant::now();
         let is_new = !self.base.has(second);
         let Some(code) = self.base.with(second) else { return Ok(None) };

@@ -94,7 +94,8 @@ impl Maker<'_> {
             let most = (NODES / self.nodes(f, k).max(1)).clamp(1, ACCUMULATORS as usize) as i64;
             // Terms of which each reads elements of its own gain nothing by being added in one sweep.
             let reads = calls_in(&u.values);
-            let shares = |v: &Var| reads.iter().any(|(_, args)| !args.iter().any(|a| variables(a).contains(v.name())));
+            let shares =
+                |v: &Var| reads.iter().any(|(_, args)| !args.iter().any(|a| variables(a).contains(v.name())));
             let sums_of = |d: usize| if shares(&f.vars[d]) { sizes[d] } else { 1 };
             let elements: Vec<(usize, i64)> = pure.iter().map(|&d| (d, sums_of(d))).collect();
             return self.in_registers(f, [&partial, &sums], &swept, &loops, &elements, most);

@@ -432,7 +432,11 @@ impl fmt::Display for Report {
             self.seconds.solve
         )?;
         if self.seconds.growth > 0.0 {
-            writeln!(f, "{:.2} s of the solve went into compiling what `auto` went on with", self.seconds.growth)?;
+            writeln!(
+                f,
+                "{:.2} s of the solve went into compiling what `auto` went on with",
+                self.seconds.growth
+            )?;
         }
         if !self.repeatable {
             writeln!(f, "{NOT_REPEATABLE}")?;

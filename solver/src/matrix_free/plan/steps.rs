@@ -160,11 +160,8 @@ pub trait Grow {
     ///
     /// # Errors
     /// A failure of the engine.
-    fn grow(
-        &mut self,
-        second: options::Preconditioner,
-        plan: &mut Plan,
-    ) -> Result<Option<Grown>, SolveError>;
+    fn grow(&mut self, second: options::Preconditioner, plan: &mut Plan)
+    -> Result<Option<Grown>, SolveError>;
 }
 
 /// A plan with a second preconditioner, as it came about.
