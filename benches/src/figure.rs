@@ -39,6 +39,7 @@ fn groups(results: &Value) -> Vec<(String, Vec<Ratio>)> {
         let of = Ratio {
             median: number(&ratio["median"]),
             quartiles: [number(&ratio["quartiles"][0]), number(&ratio["quartiles"][1])],
+            at_least: ratio["at_least"] == Value::Bool(true),
         };
         match groups.iter_mut().find(|(name, _)| name == problem) {
             Some((_, all)) => all.push(of),

@@ -38,8 +38,9 @@ impl Ratio {
     /// The median of pairs that have been run already; there must be one.
     pub fn of(name: &str, pairs: &[Times]) -> Ratio {
         let seconds: Vec<_> = pairs.iter().map(|t| (t.a, t.b)).collect();
+        // Far off, but finite: quantiles lie between neighbours.
         let ended: Vec<_> =
-            pairs.iter().map(|t| if t.at_least { (f64::INFINITY, t.b) } else { (t.a, t.b) }).collect();
+            pairs.iter().map(|t| if t.at_least { (1e100 * t.a, t.b) } else { (t.a, t.b) }).collect();
         let ratio = summarise(name, &seconds);
         Ratio { at_least: summarise(name, &ended).median > ratio.median, ..ratio }
     }
@@ -162,6 +163,8 @@ mod tests {
         assert_eq!(of(&[times(1.0, false), times(2.0, false), times(9.0, true)]), (2.0, false));
         assert_eq!(of(&[times(1.0, false), times(2.0, true), times(9.0, false)]), (2.0, true));
         assert_eq!(of(&[times(1.0, true), times(2.0, false), times(9.0, false)]), (2.0, true));
+        assert_eq!(of(&[times(3.0, true)]), (3.0, true));
+        assert_eq!(of(&[times(1.0, true), times(3.0, true)]), (2.0, true));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Ratio {
     pub median: f64,
     /// First and third quartile.
     pub quartiles: [f64; 2],
+    /// True if the median is a lower bound.
+    pub at_least: bool,
 }
 
 /// Groups of horizontal bars on a logarithmic axis that starts at 1, a colour for each of `series`. Every group has a name and one ratio
@@ -72,7 +74,7 @@ fn draw_ratios(
         .margin(16)
         .x_label_area_size(40)
         .y_label_area_size(250)
-        .build_cartesian_2d((1.0..largest * 3.5).log_scale(), 0.0..groups.len() as f64)?;
+        .build_cartesian_2d((1.0..largest * 15.0).log_scale(), 0.0..groups.len() as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -99,7 +101,8 @@ fn draw_ratios(
         }))?;
         chart.draw_series(bars.map(|(g, r)| {
             let right = r.quartiles[1].max(r.median) * 1.04;
-            Text::new(format!("{:.1}", r.median), (right, top(g) - 0.1 * height), ("sans-serif", 15))
+            let bound = if r.at_least { "> " } else { "" };
+            Text::new(format!("{bound}{:.1}", r.median), (right, top(g) - 0.1 * height), ("sans-serif", 15))
         }))?;
     }
     for (g, (name, _)) in groups.iter().enumerate() {
@@ -207,7 +210,7 @@ mod tests {
 
     #[test]
     fn longer_bars_of_larger_ratios() {
-        let ratio = |median: f64| Ratio { median, quartiles: [median * 0.9, median * 1.1] };
+        let ratio = |median: f64| Ratio { median, quartiles: [median * 0.9, median * 1.1], at_least: false };
         let groups = [("small".to_string(), vec![ratio(2.0)]), ("large".to_string(), vec![ratio(90.0)])];
         let picture = ratios("bars", &["one"], &groups).unwrap();
         let blue = |rows: std::ops::Range<u32>| {
