@@ -63,7 +63,8 @@ fn build(setup: &Setup) -> Pipeline {
     };
     let near = |v: Expr, d: usize| v.clamp(0, grid.extent(d) - 1);
     let [(column, across), (row, down)] = [x, y].map(place);
-    let row = |k: i32| grid.of((x, near(&row + k, 1), z, c, n));
+    let cells = p.define("cells", [x, y, z, c, n], grid.of((x, near(y.expr(), 1), z, c, n)));
+    let row = |k: i32| cells.of((x, &row + k, z, c, n));
     let rows = p.define("rows", [x, z, c, y, n], Expr::lerp(row(0), row(1), down));
     let depths = grid.extent(2).cast(ty);
     let depth = (guide.of((x, y, n)) * &depths - 0.5).clamp(Expr::constant(ty, -1.0), depths);
