@@ -27,7 +27,7 @@ fn said(p: &Pipeline, text: &str) -> String {
 fn over_which_loop_or_why_not() {
     let column = |f: &Func, x, y| f.of((x, y)) + f.of((x, y + 2));
     let strips = "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, yi)";
-    let cases: [(Value, &str, &str); 9] = [
+    let cases: [(Value, &str, &str); 14] = [
         (column, strips, "slides along y over yi"),
         (|f, x, y| f.of((x, 9 - y)) + f.of((x, 11 - y)), strips, "slides along y over yi"),
         (
@@ -38,7 +38,32 @@ fn over_which_loop_or_why_not() {
         (
             column,
             "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, x)",
-            "does not slide: several loops lie between, yi x",
+            "slides along y over yi",
+        ),
+        (
+            |f, x, y| f.of((x, y)) + f.of((x + 1, y + 2)),
+            "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, x)",
+            "slides along x over x, along y over yi",
+        ),
+        (
+            column,
+            "out: split(y, y, yi, 16, guard) split(x, x, xi, 8, guard) f: store_at(out, y) compute_at(out, x) vectorize(x, 8, auto)",
+            "slides along y over yi",
+        ),
+        (
+            |f, x, y| f.of((x, y)) + f.of((x + 2, y)),
+            "out: split(y, y, yi, 16, guard) split(x, x, xi, 8, guard) f: store_at(out, y) compute_at(out, x) vectorize(x, 8, auto)",
+            "does not slide: several loops lie between, and x runs as lanes",
+        ),
+        (
+            |f, x, y| f.of((x + y, y)) + f.of((x + y + 1, y)),
+            "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, x)",
+            "slides along x over x",
+        ),
+        (
+            column,
+            "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, x) fold_storage(x, 1)",
+            "does not slide: iterations of x have nothing in common along x",
         ),
         (
             column,
@@ -63,13 +88,24 @@ fn over_which_loop_or_why_not() {
     }
 }
 
+/// All definitions compute what is new, if they keep to one coordinate of the dimension.
 #[test]
-fn updates_do_not_slide() {
-    let (mut p, i, [x, y]) = plane("updated");
-    let f = p.define("f", [x, y], i.of((x, y)));
-    let f = p.add_to(&f, (x, y), 1, &RDom::default());
-    let out = p.define("out", [x, y], f.of((x, y)) + f.of((x, y + 1)));
-    p.output(&out);
-    let text = "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, yi)";
-    assert_eq!(said(&p, text), "does not slide: it has updates");
+fn funcs_with_updates() {
+    let strips = "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, yi)";
+    let of = |across: bool, text: &str| {
+        let (mut p, i, [x, y]) = plane("updated");
+        let f = p.define("f", [x, y], i.of((x, y)));
+        let r = RDom::new([("r", 0, 3)]);
+        let f = match across {
+            true => p.add_to(&f, (x, r.var(0)), 1, &r),
+            false => p.add_to(&f, (x, y), i.of((r.var(0), y)), &r),
+        };
+        let out = p.define("out", [x, y], f.of((x, y)) + f.of((x, y + 1)));
+        p.output(&out);
+        said(&p, text)
+    };
+    assert_eq!(of(false, strips), "slides along y over yi");
+    assert_eq!(of(true, strips), "does not slide: updates do not keep to one y");
+    let split = format!("{strips} split(y, yo, yi, 2, guard)");
+    assert_eq!(of(false, &split), "does not slide: updates do not keep to one y");
 }

@@ -74,7 +74,7 @@ impl<'p> Walk<'p> {
             Item::Tail(value, max) => {
                 let cond = value.le(max).likely();
                 let body = self.at(self.scope.clone(), |walk| {
-                    walk.scope.facts.assume(&cond);
+                    walk.scope.enter_tail(value, max);
                     walk.item(cx, j, i + 1, mode)
                 });
                 Ok(branch(cond, body?, None))
@@ -241,6 +241,9 @@ pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<E
         scope.facts.enter_let(&var, &min);
         scope.around.push(Around::Once(level));
         let once = Some(least.is_some_and(|l| l >= 1));
+        if once == Some(false) {
+            scope.around.extend([&min, &max].map(|end| Around::Tail(end.clone())));
+        }
         return Ok(Entered { var, min, max, extent, kind, once });
     }
     if kind.is_constant() {

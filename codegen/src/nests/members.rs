@@ -109,9 +109,8 @@ impl<'p> Member<'p> {
             }
             Item::Tail(value, max) if scope.facts.proves_le(&value, &max) => {}
             Item::Tail(value, max) => {
-                let cond = value.le(max).likely();
-                scope.facts.assume(&cond);
-                self.conds.push(cond);
+                scope.enter_tail(&value, &max);
+                self.conds.push(value.le(max).likely());
             }
             Item::Skip(_) if matches!(self.mode, Mode::Zero) => {}
             Item::Predicate(cond) | Item::Skip(cond) => {

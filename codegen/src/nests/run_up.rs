@@ -14,7 +14,7 @@ use crate::nests::emit::enter_loop;
 use crate::nests::found::Found;
 use crate::nests::regions::{Regions, RunUp};
 use crate::nests::scope::{Around, Scope, Surroundings};
-use crate::nests::sliding_window::find_slide;
+use crate::nests::sliding_window::find_slides;
 use crate::nests::slots::{Emit, Item};
 use crate::nests::walk::{Walk, open_level};
 use crate::plan::plans::{FuncPlan, Level};
@@ -79,7 +79,7 @@ impl<'p> Walk<'p> {
         for item in &inner.slots[j + 1] {
             match item {
                 Item::Let(name, value) => scope.facts.enter_let(name, value),
-                Item::Tail(value, max) => scope.facts.assume(&value.le(max)),
+                Item::Tail(value, max) => scope.enter_tail(value, max),
                 _ => return None,
             }
         }
@@ -100,7 +100,9 @@ impl Tried<'_> {
     /// The dimension in which `f` slides upwards, and its region.
     fn upwards(&self, f: &FuncPlan, level: &Level) -> Option<(usize, &[Interval])> {
         let required = self.regions.at.get(&(f.func.name.clone(), level.clone()))?;
-        let slide = find_slide(&self.scope, &self.regions, f, required).ok().filter(|s| s.up)?;
+        let slides = find_slides(&self.scope, &self.regions, f, required).ok()?;
+        let loops = self.scope.since_store(f).iter().filter(|a| matches!(a, Around::Loop(..))).count();
+        let slide = slides.first().filter(|s| s.up && loops == 1)?;
         Some((slide.dim, required))
     }
 

@@ -17,6 +17,8 @@ pub enum Around {
     Once(LoopLevel),
     /// A condition that may hold again after it did not.
     Gate,
+    /// A condition that holds up to this end.
+    Tail(Expr),
 }
 
 /// The machine part that runs what stands at a place.
@@ -71,6 +73,12 @@ impl<'p> Scope<'p> {
         self.around.push(Around::Gate);
     }
 
+    /// `value` is not above `end` here.
+    pub fn enter_tail(&mut self, value: &Expr, end: &Expr) {
+        self.facts.assume(&value.le(end));
+        self.around.push(Around::Tail(end.clone()));
+    }
+
     /// The version of a stage that is being emitted.
     pub fn version_of(&self, id: &StageId) -> &'p Stage {
         let plan = self.plan;
@@ -116,7 +124,7 @@ impl<'p> Scope<'p> {
     pub fn since(&self, level: &LoopLevel) -> &[Around] {
         let at = self.around.iter().position(|a| match a {
             Around::Loop(l, ..) | Around::Once(l) => l == level,
-            Around::Gate => false,
+            Around::Gate | Around::Tail(_) => false,
         });
         &self.around[at.map_or(0, |i| i + 1)..]
     }

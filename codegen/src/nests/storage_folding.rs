@@ -25,6 +25,7 @@ use crate::ir::stmt::Stmt;
 use crate::nests::found::Found;
 use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
+use crate::nests::sliding_window::Slide;
 use crate::nests::storage::{Live, Storage};
 use crate::plan::plans::{FuncPlan, Plan, illegal};
 use crate::schedule::Memory;
@@ -51,12 +52,13 @@ pub(super) fn note_live(
     regions: &Regions,
     found: &mut Found,
     f: &FuncPlan,
-    required: &[Interval],
+    (required, slides): (&[Interval], &[Slide]),
 ) {
     if f.whole || f.store == f.compute {
         return;
     }
-    let here: Live = required.iter().enumerate().map(|(d, i)| live(scope, regions, f, d, i)).collect();
+    let here: Live =
+        required.iter().enumerate().map(|(d, i)| live(scope, regions, f, d, (i, slides))).collect();
     let live = match found.live.remove(&f.func.name) {
         Some(before) => before.into_iter().zip(here).map(|(a, b)| Some(a?.max(b?))).collect(),
         None => here,
@@ -64,19 +66,28 @@ pub(super) fn note_live(
     found.live.insert(f.func.name.clone(), live);
 }
 
-/// Coordinates of dimension `d` in the region `i`, if that moves with the loops inside of the storage.
-fn live(scope: &Scope, regions: &Regions, f: &FuncPlan, d: usize, i: &Interval) -> Option<i64> {
+/// Coordinates of dimension `d` in the region `i`, if that moves with the loops inside of the storage. None of these lies inside of one over
+/// which another dimension slides: the next iteration of that needs all of them again.
+fn live(
+    scope: &Scope,
+    regions: &Regions,
+    f: &FuncPlan,
+    d: usize,
+    (i, slides): (&Interval, &[Slide]),
+) -> Option<i64> {
     let loops = scope.since_store(f).iter().filter_map(|a| match a {
         Around::Loop(_, v, _) => Some(v),
-        Around::Once(_) | Around::Gate => None,
+        Around::Once(_) | Around::Gate | Around::Tail(_) => None,
     });
     let loops: Vec<&Name> = loops.collect();
     let outermost = loops.first()?;
-    let moves = [&i.min, &i.max].into_iter().any(|end| {
+    let moved = [&i.min, &i.max].into_iter().filter_map(|end| {
         let end = variables(&scope.facts.expand(end, outermost, &regions.unslid));
-        loops.iter().any(|&v| end.contains(v))
+        loops.iter().rposition(|&v| end.contains(v))
     });
-    if f.fold[d].is_some() || !moves || has_lanes(scope, f, d) {
+    let innermost = moved.max()?;
+    let is_needed_again = slides.iter().any(|s| s.dim != d && s.depth < innermost);
+    if f.fold[d].is_some() || is_needed_again || has_lanes(scope, f, d) {
         return None;
     }
     scope.facts.upper(&i.extent())

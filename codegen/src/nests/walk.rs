@@ -13,9 +13,9 @@ use crate::nests::joint_regions::note_whole_nest;
 use crate::nests::outputs::{copy_to_output, has_storage};
 use crate::nests::regions::Regions;
 use crate::nests::root_checks::root_checks;
-use crate::nests::scope::Scope;
+use crate::nests::scope::{Around, Scope};
 use crate::nests::sinks::own_tile;
-use crate::nests::sliding_window::{Sliding, check_store_races, slide};
+use crate::nests::sliding_window::{check_store_races, slide, told};
 use crate::nests::storage_folding::{check_folds, note_live};
 use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 
@@ -183,9 +183,8 @@ fn open(
         if !scope.is_inside(name, &f.store) {
             return Err(illegal(&f.stages[0].id, "store_at", "is not at or outside of compute_at"));
         }
-        let required = region(scope, regions, name, level)?;
+        region(scope, regions, name, level)?;
         check_store_races(scope, f)?;
-        note_live(scope, regions, found, f, &required);
     }
     if f.hoist.as_ref() == Some(level) {
         region(scope, regions, name, level)?;
@@ -199,9 +198,11 @@ fn open(
     }
     if f.compute == *level {
         let required = region(scope, regions, name, level)?;
-        let sliding = slide(scope, regions, f, &required);
-        note_once(scope, regions, found, f, matches!(sliding, Sliding::Along(..)));
-        found.sliding.insert(name.clone(), sliding);
+        let slides = slide(scope, regions, f, &required);
+        note_live(scope, regions, found, f, (&required, slides.as_deref().unwrap_or_default()));
+        let is_only = scope.since_store(f).iter().filter(|a| matches!(a, Around::Loop(..))).count() == 1;
+        note_once(scope, regions, found, f, slides.is_ok() && is_only);
+        found.sliding.insert(name.clone(), told(f, slides));
     }
     Ok(())
 }

@@ -34,4 +34,10 @@ impl Facts {
     pub fn first(&self, var: &Name) -> Option<&Expr> {
         self.named(var)?.lo.as_ref()
     }
+
+    /// The first and the last value of a loop variable.
+    pub fn range(&self, var: &Name) -> Option<[Expr; 2]> {
+        let of = self.named(var)?;
+        Some([of.lo.clone()?, of.hi.clone()?])
+    }
 }
