@@ -4,6 +4,7 @@
 use sumsq_codegen::schedule::Memory;
 use sumsq_codegen::{Error, Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 use sumsq_codegen_testing::check::{bindings, pattern, try_check, with_halo};
+use sumsq_codegen_testing::checked::TOO_LONG;
 use sumsq_codegen_testing::rng::{Rng, setting};
 
 const I32: ScalarType = ScalarType::I32;
@@ -135,6 +136,8 @@ fn random_schedules_agree_with_the_reference() {
                 folds += s.to_string().contains("fold_storage") as usize;
             }
             Ok(Err(Error::Schedule { .. })) => {}
+            // Legal, but of loops around loops that compute all anew.
+            Ok(Err(e)) if e.to_string().contains(TOO_LONG) => {}
             Ok(Err(e)) => panic!("seed {seed}, {w} x {h}: {e}\n{s}"),
             Err(_) => panic!("seed {seed}, {w} x {h}\n{s}"),
         }

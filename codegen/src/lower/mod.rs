@@ -35,6 +35,7 @@ pub(crate) mod separable;
 pub mod simplify;
 pub(crate) mod skip_stages;
 pub(crate) mod streams;
+mod tails;
 pub mod trim;
 mod unguarded;
 mod uniform;
@@ -212,6 +213,8 @@ fn scheduled<'a>(
     s.pass("known_params", Level::Flat, |b| Ok(known_params::known_params(b)))?;
     // On scalars, once for all copies and lanes, and before anything looks for what sines and cosines share.
     s.pass("expand_math", Level::Flat, |b| Ok(expand_math::expand_math(b)))?;
+    // While copies are one body.
+    s.pass("tails", Level::Flat, |b| Ok(tails::tails(b)))?;
     // Before vectorising: a vector loop may hold unrolled ones, and the copies become vectors of their own.
     s.pass("unroll", Level::Flat, |b| unroll::unroll(b).map_err(|e| in_pipeline(p, e)))?;
     s.pass("vectorize", Level::Vector, |b| {
