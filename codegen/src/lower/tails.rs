@@ -2,8 +2,8 @@
 //!
 //! Before: flat statements. An unrolled loop may hold a guard alone, as that over the places in a block of a split does: the last block is not whole.
 //! After: where the guards of all copies hold, the unrolled loop without them; elsewhere the loop with its guard, one iteration after the other. The test
-//! stands in front of the serial loops around with which it does not change. Copies with guards would be most of what is compiled, for the few rows
-//! at an end. Loops around `likely` conditions of the tail are cut no further.
+//! stands in front of the serial loops around with which it does not change. There is one at least: a loop that changes it is cut at its
+//! interior ([`crate::lower::partition`]). Copies with guards would be most of what is compiled, for the few rows at an end. Loops around `likely` conditions of the tail are cut no further.
 //!
 //! Left alone: kernels; what is inside of lanes; copies that go through registers, whose indices must be constants; guards of the loop's variable
 //! itself, whose copies may be more than there ever are; copies with loops of their own, of which there would be one more.
@@ -35,12 +35,12 @@ fn walk(s: &Stmt, registers: &[Flat]) -> Stmt {
         _ => {}
     }
     match Cut::of(s, registers) {
-        Some(Cut { cond, whole, tail }) => Stmt::If {
+        Some(Cut { cond, whole, tail, outside: true }) => Stmt::If {
             cond,
             then: Box::new(walk(&whole, registers)),
             otherwise: Some(Box::new(strip(&tail))),
         },
-        None => map_children(s, &mut Expr::clone, &mut |s| walk(s, registers)),
+        _ => map_children(s, &mut Expr::clone, &mut |s| walk(s, registers)),
     }
 }
 
@@ -51,6 +51,8 @@ struct Cut {
     /// What runs then, and elsewhere.
     whole: Stmt,
     tail: Stmt,
+    /// A serial loop is around the unrolled one.
+    outside: bool,
 }
 
 impl Cut {
@@ -78,10 +80,10 @@ impl Cut {
                 };
                 let cond = all((0..copies).map(copy).collect());
                 let tail = of(ForKind::Serial, (**whole).clone());
-                Some(Cut { cond, whole: of(ForKind::Unrolled, body), tail })
+                Some(Cut { cond, whole: of(ForKind::Unrolled, body), tail, outside: false })
             }
             Stmt::For { var, min, extent, kind: ForKind::Serial, body } => {
-                let Cut { cond, whole, tail } = Cut::of(body, registers)?;
+                let Cut { cond, whole, tail, .. } = Cut::of(body, registers)?;
                 let around = |body| Stmt::For {
                     var: var.clone(),
                     min: min.clone(),
@@ -89,22 +91,27 @@ impl Cut {
                     kind: ForKind::Serial,
                     body: Box::new(body),
                 };
-                (!uses_var(&cond, var)).then(|| Cut { cond, whole: around(whole), tail: around(tail) })
+                (!uses_var(&cond, var)).then(|| Cut {
+                    cond,
+                    whole: around(whole),
+                    tail: around(tail),
+                    outside: true,
+                })
             }
             Stmt::Let { name, value, body } => {
-                let Cut { cond, whole, tail } = Cut::of(body, registers)?;
+                let Cut { cond, whole, tail, outside } = Cut::of(body, registers)?;
                 if loads(value) && uses_var(&cond, name) {
                     return None;
                 }
                 let around =
                     |body| Stmt::Let { name: name.clone(), value: value.clone(), body: Box::new(body) };
                 let cond = substitute(&cond, &FxHashMap::from_iter([(name.clone(), value.clone())]));
-                Some(Cut { cond, whole: around(whole), tail: around(tail) })
+                Some(Cut { cond, whole: around(whole), tail: around(tail), outside })
             }
             Stmt::Produce { stage, body } => {
-                let Cut { cond, whole, tail } = Cut::of(body, registers)?;
+                let Cut { cond, whole, tail, outside } = Cut::of(body, registers)?;
                 let around = |body| Stmt::Produce { stage: stage.clone(), body: Box::new(body) };
-                Some(Cut { cond, whole: around(whole), tail: around(tail) })
+                Some(Cut { cond, whole: around(whole), tail: around(tail), outside })
             }
             _ => None,
         }
@@ -174,22 +181,19 @@ mod tests {
         assert_eq!(tails(&s).to_string(), text);
     }
 
-    /// A guard of the variable alone, one of a loop around, copies through registers.
+    /// A guard of the variable alone, one of a loop around, copies through registers, a guard that changes with the loop around.
     #[test]
     fn what_is_left_alone() {
-        let [k, x] = ["k", "x"].map(Expr::var);
-        let own = guarded_by(k.le(&Expr::var("last")), store(&k));
-        let outer = guarded_by(x.le(&Expr::var("last")), store(&k));
-        for body in [own, outer] {
-            let s = loop_of("k", Expr::from(4), ForKind::Unrolled, body);
-            assert_eq!(tails(&s), s);
+        let [k, x, last] = ["k", "x", "last"].map(Expr::var);
+        let copies = |guard: Expr| {
+            let copies = loop_of("k", Expr::from(4), ForKind::Unrolled, guarded_by(guard, store(&k)));
+            loop_of("x", Expr::var("n"), ForKind::Serial, copies)
+        };
+        for guard in [k.le(&last), Expr::var("y").le(&last), (&x * 4 + &k).le(&last)] {
+            assert_eq!(tails(&copies(guard.clone())), copies(guard));
         }
-        let s = loop_of(
-            "k",
-            Expr::from(4),
-            ForKind::Unrolled,
-            guarded_by((&x + &k).le(&Expr::var("last")), store(&k)),
-        );
+        let s = copies((Expr::var("base") + &k).le(&last));
+        assert_ne!(tails(&s), s);
         let (buffer, ty, extent, zeroed) = ("f.0".into(), ScalarType::F32, Expr::from(4), false);
         let s = Stmt::Allocate { buffer, ty, extent, memory: Memory::Register, zeroed, body: Box::new(s) };
         assert_eq!(tails(&s), s);

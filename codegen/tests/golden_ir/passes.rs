@@ -7,7 +7,7 @@ use crate::pipelines::*;
 use crate::{Case, compare, dumps};
 use std::fmt::Write;
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 21] = [
     (
         "sliding_strips",
         blur,
@@ -83,13 +83,15 @@ const CASES: [Case; 20] = [
         edges,
         "out: split(x, xo, xi, 4, guard) unroll(xi)",
     ),
+    // tails has one loop for the rows of the last block.
+    ("unrolled_rows", blur, "out: split(y, yo, yi, 4, guard) reorder(yi, x, yo) unroll(yi)"),
     // separable sums rows first.
     ("binomial", binomial, "out: vectorize(x, 8)"),
     ("clones", blur, "bx: clone_in(out, as twin) twin: compute_at(out, y) store_in(heap)"),
 ];
 
 /// The passes: `lower` logs these.
-const PASSES: [&str; 21] = [
+const PASSES: [&str; 22] = [
     "apply_schedule",
     "build_nests",
     "skip_stages",
@@ -99,6 +101,7 @@ const PASSES: [&str; 21] = [
     "flatten",
     "known_params",
     "expand_math",
+    "tails",
     "unroll",
     "vectorize",
     "simplify",
