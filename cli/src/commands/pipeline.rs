@@ -115,10 +115,17 @@ impl Inputs {
             }
             None => vec![],
         };
-        for array in &arrays {
-            let is_weight = args.gradient && array.name.starts_with("w.");
-            if !is_weight && !application.slots.iter().any(|slot| slot.name == array.name) {
-                warn(&format!("`{}` is no input of {} and is not used", array.name, application.name));
+        let known: Vec<&str> = application.slots.iter().map(|slot| slot.name).collect();
+        for array in arrays.iter().filter(|array| !known.contains(&&*array.name)) {
+            match array.name.strip_prefix("w.") {
+                Some(_) if args.gradient => {}
+                // The same archive may serve both: without slopes nothing is weighted.
+                Some(_) => warn(&format!("`{}` is of --gradient and is not used", array.name)),
+                None => {
+                    let (name, known) = (application.name, known.join(", "));
+                    let text = format!("`{}` is no input of {name}, which has {known}", array.name);
+                    return Err(Failure::message(text));
+                }
             }
         }
         Ok(Inputs { pictures, arrays, application })

@@ -76,10 +76,8 @@ fn arrays_come_by_name_and_all_outputs_go_into_an_archive() {
 
     let bytes = |c: usize| picture.plane(c).iter().map(|&v| v as u8).collect();
     let gray = crate::bench::array("input", &[10, 21], ArrayData::Bytes(bytes(0)));
-    bench.inputs(&[gray, floats("stray", &[1], &[0.0])]);
-    let run = bench.sumsq(&["pipeline", "blur", "--inputs", "inputs.npz", "--output", "out.npz"]);
-    run.succeeds();
-    assert!(run.stderr.contains("`stray` is no input of blur and is not used"), "{}", run.stderr);
+    bench.inputs(&[gray]);
+    bench.sumsq(&["pipeline", "blur", "--inputs", "inputs.npz", "--output", "out.npz"]).succeeds();
     let first: Vec<i64> = expected.plane(0).iter().map(|&v| v.into()).collect();
     assert!(matches!(&bench.read("out.npz")[0].data, ArrayData::Int(v, "uint16") if *v == first));
 }
@@ -165,6 +163,10 @@ fn faults_are_said_and_nothing_is_written() {
         bench.sumsq(&[&given[..], more].concat()).fails_with(2, said);
         assert!(!bench.path("out.png").exists(), "{said}");
     }
+    bench.inputs(&[floats("input", &[4, 5], &[0.0; 20]), floats("stray", &[1], &[0.0])]);
+    let said = "`stray` is no input of blur, which has input";
+    bench.sumsq(&[&given[..], &["--inputs", "inputs.npz"]].concat()).fails_with(2, said);
+    assert!(!bench.path("out.png").exists(), "{said}");
     bench
         .sumsq(&["pipeline", "blur", "--input", "in.png"])
         .fails_with(2, "give --output FILE for the result, or --bench");
@@ -173,6 +175,70 @@ fn faults_are_said_and_nothing_is_written() {
     bench.sumsq(&line).fails_with(4, "absent");
     let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--backend", "cuda"];
     with_driver(&bench, &[("SUMSQ_LIBCUDA_DEVICES", "0")], &line).fails_with(3, "GPU not used");
+}
+
+/// Arrays whose values the pipeline's types have are taken, of whatever type they are.
+#[test]
+fn arrays_are_converted_where_nothing_is_lost() {
+    let bench = fit();
+    let run = |name: &str, input: ArrayData| {
+        bench.inputs(&[array("input", &[2, 4, 3], input)]);
+        let line = ["pipeline", name, "--inputs", "inputs.npz", "--output", "out.npz"];
+        bench.sumsq(&line).succeeds();
+        numbers(&bench.read("out.npz")[0])
+    };
+    let values = [0u8, 7, 255, 100, 3, 250, 1, 2, 90, 91, 92, 93];
+    let values = || values.into_iter().chain(values.into_iter().rev());
+    let wide = || values().map(|v| v.into()).collect::<Vec<i64>>();
+    let reals = || values().map(f64::from).collect::<Vec<f64>>();
+    let bytes = || ArrayData::Bytes(values().collect());
+    let equalised = run("hist", bytes());
+    assert_eq!(run("hist", ArrayData::Int(wide(), "int64")), equalised);
+    assert_eq!(run("hist", ArrayData::F64(reals())), equalised);
+    assert_eq!(run("hist", ArrayData::F32(values().map(f32::from).collect())), equalised);
+    // Of floats the pipeline takes numbers as they are.
+    let sharp = run("unsharp", ArrayData::F32(values().map(f32::from).collect()));
+    assert!(sharp.iter().any(|&v| v > 0.0));
+    assert_eq!(run("unsharp", bytes()), sharp);
+    assert_eq!(run("unsharp", ArrayData::Int(wide(), "int64")), sharp);
+    assert_eq!(run("unsharp", ArrayData::F64(reals())), sharp);
+    let near = |v: f64| f64::from(v as f32);
+    let thirds = || reals().into_iter().map(|v| v / 3.0);
+    assert_eq!(
+        run("unsharp", ArrayData::F64(thirds().collect())),
+        run("unsharp", ArrayData::F64(thirds().map(near).collect()))
+    );
+}
+
+/// And others are refused: a picture of zeros, or of remainders, would be of no use to anybody.
+#[test]
+fn values_that_an_input_does_not_hold_are_refused() {
+    let bench = fit();
+    let whole = |v| ArrayData::Int(vec![v; 12], "int64");
+    let single = |v| ArrayData::F32(vec![v; 12]);
+    let double = |v| ArrayData::F64(vec![v; 12]);
+    let (bytes, words) = ("whole numbers from 0 to 255 (u8)", "whole numbers from 0 to 65535 (u16)");
+    let precise = "integers that f32 holds exactly";
+    for (name, input, expected, came) in [
+        ("hist", single(0.5), bytes, "0.5"),
+        ("hist", double(0.25), bytes, "0.25"),
+        ("hist", double(256.0), bytes, "256"),
+        ("hist", single(f32::NAN), bytes, "NaN"),
+        ("hist", whole(300), bytes, "300"),
+        ("hist", whole(-1), bytes, "-1"),
+        ("stencil_chain", single(0.5), words, "0.5"),
+        ("stencil_chain", whole(65536), words, "65536"),
+        ("unsharp", whole((1 << 24) + 1), precise, "16777217"),
+        ("unsharp", double(1e300), "values of f32", "1000000"),
+    ] {
+        bench.inputs(&[array("input", &[2, 2, 3], input)]);
+        let said = format!("input: expected {expected}, came {came}");
+        for more in [&["--output", "out.npz"][..], &["--output", "out.png"], &["--bench"]] {
+            let line = ["pipeline", name, "--inputs", "inputs.npz"];
+            bench.sumsq(&[&line, more].concat()).fails_with(2, &said);
+        }
+        assert!(!bench.path("out.npz").exists() && !bench.path("out.png").exists(), "{said}");
+    }
 }
 
 /// Small inputs of an application, and parameters that keep its work small.

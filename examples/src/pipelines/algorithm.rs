@@ -3,7 +3,8 @@
 use super::application::{Application, Planes, Slot};
 use super::gradient::Gradient;
 use super::pictures::Picture;
-use super::run::{PipelineError, Planar, Values};
+use super::planar::{Planar, Values};
+use super::run::PipelineError;
 use super::setup::Setup;
 use sumsq::codegen::compile::{cache, first_schedule};
 use sumsq::codegen::gradient::gpu_schedule;

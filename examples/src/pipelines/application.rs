@@ -1,7 +1,7 @@
 //! An application: its algorithm, schedules, inputs and parameters.
 
 use super::ALL;
-use super::run::Planar;
+use super::planar::Planar;
 use super::setup::{Parameter, Setup, SetupError};
 use sumsq::codegen::{Error, Pipeline, Schedule, Target};
 

@@ -1,7 +1,7 @@
 //! Raw sensor data to a picture, as phones do it (Adams et al. 2010, the Frankencamera): hot pixels, demosaicking, colour, tone, sharpening.
 
 use super::application::{Application, Planes, Slot};
-use super::run::{Planar, Values};
+use super::planar::{Planar, Values};
 use super::setup::{Parameter, Setup};
 use sumsq::codegen::ScalarType::{F32, I16, I32, U8, U16};
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var};

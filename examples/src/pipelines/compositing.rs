@@ -1,7 +1,7 @@
 //! Six layers with transparency, combined from the lowest to the highest by operators that are data.
 
 use super::application::{Application, Planes, Slot, as_first};
-use super::run::{Planar, Values};
+use super::planar::{Planar, Values};
 use super::setup::Setup;
 use sumsq::codegen::ScalarType::{I32, U8, U16, U32};
 use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, ScalarType, Source, Var};

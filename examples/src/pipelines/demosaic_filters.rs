@@ -1,6 +1,6 @@
 //! The filters of learned demosaicking: as text, as they were trained, and what training starts from.
 
-use super::run::{Planar, Values};
+use super::planar::{Planar, Values};
 use crate::random::Random;
 use std::fmt::Write;
 

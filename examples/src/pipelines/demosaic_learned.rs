@@ -5,7 +5,7 @@
 use super::application::{Application, Planes, Slot};
 use super::demosaic::{MOSAIC, by_green, by_pixel, coloured, mosaic};
 use super::demosaic_filters::Filters;
-use super::run::Planar;
+use super::planar::Planar;
 use super::setup::{Parameter, Setup};
 use sumsq::codegen::ScalarType::F32;
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var};

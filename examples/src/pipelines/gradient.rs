@@ -2,7 +2,8 @@
 
 use super::algorithm::Algorithm;
 use super::application::Planes;
-use super::run::{PipelineError, Planar, Values, shape};
+use super::planar::{Planar, Values, shape};
+use super::run::PipelineError;
 
 use sumsq::codegen::gradient::{Adjoints, propagate_adjoints};
 use sumsq::codegen::{Constraint, Error, Func, Input, Name, Pipeline, ScalarType, Schedule};

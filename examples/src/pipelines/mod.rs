@@ -51,6 +51,7 @@ mod local_laplacian;
 mod max_filter;
 mod nl_means;
 mod pictures;
+mod planar;
 mod resize;
 mod run;
 mod setup;
@@ -67,7 +68,8 @@ pub use demosaic_filters::Filters;
 pub use gradient::{Gradient, GradientError};
 pub use layer::{Argument, LAYERS, Layer, Lines, Pass, Routine};
 pub use pictures::{Picture, PictureError};
-pub use run::{PipelineError, Planar, Prepared, Values};
+pub use planar::{Planar, Values};
+pub use run::{PipelineError, Prepared};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.

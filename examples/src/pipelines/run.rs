@@ -4,11 +4,11 @@ use super::algorithm::Algorithm;
 use super::application::Planes;
 use super::gradient::GradientError;
 use super::pictures::PictureError;
+use super::planar::Planar;
 use sumsq::codegen::compile::{Compiled, Signature};
 use sumsq::codegen::lower::{LowerOptions, lower};
-use sumsq::codegen::runtime::{Buffer, BufferError, BufferSpec, Element, Pool, Scalar, profile};
+use sumsq::codegen::runtime::{Buffer, BufferError, BufferSpec, Pool, Scalar, profile};
 use sumsq::codegen::{Error, Layout, Limits, ScalarType, Schedule, Target};
-use sumsq::{ArrayData, NamedArray};
 
 /// Reasons why an application does not run.
 #[derive(Debug, thiserror::Error)]
@@ -28,226 +28,6 @@ pub enum PipelineError {
     /// Something was given that the application does not take: in words.
     #[error("{0}")]
     Given(String),
-}
-
-/// Values of an input or output: dense in memory, the first dimension the fastest.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Planar {
-    /// Number of coordinates of each dimension, from 0 on.
-    pub extents: Vec<i32>,
-    /// The values.
-    pub values: Values,
-}
-
-/// Values as they came, or are handed out.
-#[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)]
-pub enum Values {
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    Int(Vec<i64>),
-}
-
-/// Calls `$run` with the values as a slice of their type.
-macro_rules! with_values {
-    ($values:expr, $v:ident => $run:expr) => {
-        match $values {
-            Values::U8($v) => $run,
-            Values::U16($v) => $run,
-            Values::F32($v) => $run,
-            Values::F64($v) => $run,
-            Values::Int($v) => $run,
-        }
-    };
-}
-
-impl Values {
-    fn extend(&mut self, more: Values) {
-        match (self, more) {
-            (Values::U8(a), Values::U8(b)) => a.extend(b),
-            (Values::U16(a), Values::U16(b)) => a.extend(b),
-            (Values::F32(a), Values::F32(b)) => a.extend(b),
-            (Values::F64(a), Values::F64(b)) => a.extend(b),
-            (Values::Int(a), Values::Int(b)) => a.extend(b),
-            // All planes of an output have one type.
-            _ => {}
-        }
-    }
-
-    /// Adds floats to floats.
-    fn add(&mut self, more: &Values) {
-        match (self, more) {
-            (Values::F32(a), Values::F32(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
-            (Values::F64(a), Values::F64(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
-            // Slopes are floats of one type.
-            _ => {}
-        }
-    }
-
-    /// Bits of the samples of pictures that have such values.
-    pub fn bits(&self) -> u32 {
-        if matches!(self, Values::U8(_)) { 8 } else { 16 }
-    }
-}
-
-impl Planar {
-    /// Plane `c` of the third dimension, or the last one.
-    fn plane(&self, c: usize) -> Planar {
-        let extents: Vec<i32> = self.extents.iter().copied().take(2).collect();
-        let n = extents.iter().map(|&n| n.max(0) as usize).product::<usize>();
-        let of = with_values!(&self.values, v => v.len().checked_div(n).unwrap_or(1).saturating_sub(1));
-        let part = c.min(of) * n..(c.min(of) + 1) * n;
-        let values = match &self.values {
-            Values::U8(v) => Values::U8(v[part].to_vec()),
-            Values::U16(v) => Values::U16(v[part].to_vec()),
-            Values::F32(v) => Values::F32(v[part].to_vec()),
-            Values::F64(v) => Values::F64(v[part].to_vec()),
-            Values::Int(v) => Values::Int(v[part].to_vec()),
-        };
-        Planar { extents, values }
-    }
-
-    /// The values of a buffer.
-    fn of(buffer: &Buffer) -> Planar {
-        let spec = buffer.spec();
-        let values = match spec.ty {
-            ScalarType::U8 => Values::U8(buffer.to_vec()),
-            ScalarType::U16 => Values::U16(buffer.to_vec()),
-            ScalarType::F32 => Values::F32(buffer.to_vec()),
-            ScalarType::F64 | ScalarType::F16 => Values::F64(buffer.to_vec()),
-            _ => Values::Int(buffer.to_vec()),
-        };
-        Planar { extents: spec.extents.clone(), values }
-    }
-
-    /// Slopes over the domain of `spec` as those of an input of these extents, whose edge was repeated.
-    fn folded(self, extents: &[i32], spec: &BufferSpec) -> Planar {
-        let domain: Vec<(i32, i32)> = spec.min.iter().copied().zip(self.extents.iter().copied()).collect();
-        let values = match self.values {
-            Values::F32(v) => Values::F32(folded(&v, extents, &domain)),
-            Values::F64(v) => Values::F64(folded(&v, extents, &domain)),
-            // Slopes are floats.
-            values => values,
-        };
-        Planar { extents: extents.to_vec(), values }
-    }
-
-    /// An array by its shape: the last axis the fastest; of a picture the channels, which come last, the slowest.
-    ///
-    /// # Errors
-    /// An array on a device.
-    pub fn of_array(array: &NamedArray, picture: bool) -> Result<Planar, PipelineError> {
-        let values = match &array.data {
-            ArrayData::F32(v) => Values::F32(v.clone()),
-            ArrayData::F64(v) => Values::F64(v.clone()),
-            ArrayData::Bytes(v) => Values::U8(v.clone()),
-            ArrayData::Int(v, _) => Values::Int(v.clone()),
-            ArrayData::Bool(v) => Values::U8(v.iter().map(|&b| u8::from(b)).collect()),
-            ArrayData::Device(_) => {
-                return Err(PipelineError::Given("arrays on a device are not taken".into()));
-            }
-        };
-        let mut extents: Vec<i32> =
-            array.shape.iter().rev().map(|&n| i32::try_from(n).unwrap_or(i32::MAX)).collect();
-        if !picture || extents.len() != 3 {
-            return Ok(Planar { extents, values });
-        }
-        let channels = extents.remove(0) as usize;
-        extents.push(channels as i32);
-        let values = match values {
-            Values::U8(v) => Values::U8(apart(&v, channels)),
-            Values::U16(v) => Values::U16(apart(&v, channels)),
-            Values::F32(v) => Values::F32(apart(&v, channels)),
-            Values::F64(v) => Values::F64(apart(&v, channels)),
-            Values::Int(v) => Values::Int(apart(&v, channels)),
-        };
-        Ok(Planar { extents, values })
-    }
-
-    /// The array of this name that it is, of a picture H x W x C.
-    pub fn into_array(self, name: &str, picture: bool) -> NamedArray {
-        let shape = shape(&self.extents, picture);
-        let mut values = self.values;
-        if picture && shape.len() == 3 {
-            let pixels = shape[..2].iter().product::<usize>();
-            // Planes taken apart into as many pieces as there are pixels: pixel after pixel.
-            values = match values {
-                Values::U8(v) => Values::U8(apart(&v, pixels)),
-                Values::U16(v) => Values::U16(apart(&v, pixels)),
-                Values::F32(v) => Values::F32(apart(&v, pixels)),
-                Values::F64(v) => Values::F64(apart(&v, pixels)),
-                Values::Int(v) => Values::Int(apart(&v, pixels)),
-            };
-        }
-        let data = match values {
-            Values::U8(v) => ArrayData::Bytes(v),
-            Values::U16(v) => ArrayData::Int(v.into_iter().map(i64::from).collect(), "uint16"),
-            Values::F32(v) => ArrayData::F32(v),
-            Values::F64(v) => ArrayData::F64(v),
-            Values::Int(v) => ArrayData::Int(v, "int64"),
-        };
-        NamedArray { name: name.to_string(), shape, data }
-    }
-
-    /// As a buffer of type `ty` over `domain`, `(min, extent)` per dimension; beyond its own ends the nearest values.
-    fn buffer(&self, ty: ScalarType, domain: &[(i32, i32)]) -> Result<Buffer, PipelineError> {
-        let (min, extents): (Vec<i32>, Vec<i32>) = domain.iter().copied().unzip();
-        let spec = BufferSpec::new(ty, &extents).layout(Layout::Strided).starting_at(&min);
-        let buffer = Buffer::new(spec)?;
-        with_values!(&self.values, v => if min.iter().all(|&m| m == 0) && extents == self.extents {
-            buffer.copy_from(v)?;
-        } else {
-            buffer.copy_from(&continued(v, &self.extents, domain))?;
-        });
-        Ok(buffer)
-    }
-}
-
-/// The shape of an array of these extents: the last axis the fastest; of a picture H x W x C.
-pub(super) fn shape(extents: &[i32], picture: bool) -> Vec<usize> {
-    let mut shape: Vec<usize> = extents.iter().rev().map(|&n| n.max(0) as usize).collect();
-    if picture && shape.len() == 3 {
-        shape.rotate_left(1);
-    }
-    shape
-}
-
-/// Each `count`-th value, then each one after those, and so on: a transpose.
-fn apart<T: Copy>(values: &[T], count: usize) -> Vec<T> {
-    (0..count).flat_map(|c| values.iter().skip(c).step_by(count.max(1)).copied()).collect()
-}
-
-/// Values over a larger domain: outside of their own the nearest.
-fn continued<T: Element>(values: &[T], extents: &[i32], domain: &[(i32, i32)]) -> Vec<T> {
-    places(extents, domain).into_iter().map(|o| values[o]).collect()
-}
-
-/// For each point of a larger domain the place of the nearest one of `extents`.
-fn places(extents: &[i32], domain: &[(i32, i32)]) -> Vec<usize> {
-    let mut offsets = vec![0usize];
-    let mut stride = 1;
-    // From the first dimension to the last: the offsets of all points of the dimensions so far.
-    for (&n, &(min, extent)) in extents.iter().zip(domain) {
-        let place = |x: i32| x.clamp(0, (n - 1).max(0)) as usize * stride;
-        offsets = (min..min + extent).flat_map(|x| offsets.iter().map(move |o| o + place(x))).collect();
-        stride *= n.max(0) as usize;
-    }
-    offsets
-}
-
-/// The transpose of [`continued`]: values over `domain` onto those of `extents`, each beyond an end added to the nearest.
-fn folded<T: Copy + std::ops::AddAssign + Default>(
-    values: &[T],
-    extents: &[i32],
-    domain: &[(i32, i32)],
-) -> Vec<T> {
-    let mut sums = vec![T::default(); extents.iter().map(|&n| n.max(0) as usize).product()];
-    for (&v, to) in values.iter().zip(places(extents, domain)) {
-        sums[to] += v;
-    }
-    sums
 }
 
 /// Code of an algorithm, lowered as the options say; no cache is asked.
@@ -324,7 +104,7 @@ impl Prepared {
     /// its name. What lies beyond a picture is its edge, repeated.
     ///
     /// # Errors
-    /// Inputs of the wrong rank; sizes for which there is no output.
+    /// Inputs of the wrong rank, or with values that the pipeline's types do not have; sizes for which there is no output.
     pub fn buffers(&self, inputs: &[Planar]) -> Result<Vec<(String, Buffer)>, PipelineError> {
         let slots = self.algorithm.application.slots;
         let extents = self.algorithm.extents(inputs)?;
@@ -351,7 +131,7 @@ impl Prepared {
         let mut all = vec![];
         for ((name, domain), input) in given.iter().zip(inputs) {
             let ty = self.algorithm.pipeline.inputs.get(*name).and_then(|i| i.types.first().copied());
-            all.push((name.to_string(), input.buffer(ty.unwrap_or(ScalarType::F32), domain)?));
+            all.push((name.to_string(), input.buffer(name, ty.unwrap_or(ScalarType::F32), domain)?));
         }
         for (name, ty) in outputs {
             let (min, extents): (Vec<i32>, Vec<i32>) = domain_of(&given, &name).into_iter().unzip();
