@@ -171,6 +171,14 @@ fn faults_are_said_and_nothing_is_written() {
         .sumsq(&["pipeline", "blur", "--input", "in.png"])
         .fails_with(2, "give --output FILE for the result, or --bench");
     bench.sumsq(&["pipeline", "blurr"]).fails_with(2, "blurr");
+    write(&bench, "tiny.png", &noise(9, 7, 3, 8));
+    for (kernel, pixels) in [("cubic", 8), ("lanczos", 12)] {
+        let kernel = format!("kernel={kernel}");
+        let line = ["pipeline", "resize", "--input", "tiny.png", "--output", "out.png", "--param", &kernel];
+        let said = format!("the picture is smaller than the kernel, which reads {pixels} pixels");
+        bench.sumsq(&line).fails_with(2, &said);
+        assert!(!bench.path("out.png").exists(), "{said}");
+    }
     let line = ["pipeline", "blur", "--input", "in.png", "--output", "absent/out.png"];
     bench.sumsq(&line).fails_with(4, "absent");
     let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--backend", "cuda"];
@@ -192,10 +200,12 @@ fn arrays_are_converted_where_nothing_is_lost() {
     let wide = || values().map(|v| v.into()).collect::<Vec<i64>>();
     let reals = || values().map(f64::from).collect::<Vec<f64>>();
     let bytes = || ArrayData::Bytes(values().collect());
-    let equalised = run("hist", bytes());
-    assert_eq!(run("hist", ArrayData::Int(wide(), "int64")), equalised);
-    assert_eq!(run("hist", ArrayData::F64(reals())), equalised);
-    assert_eq!(run("hist", ArrayData::F32(values().map(f32::from).collect())), equalised);
+    // Samples of 8 bits are bytes; what comes as numbers of other types has 16.
+    let deep = run("hist", ArrayData::Int(wide(), "uint16"));
+    assert_ne!(run("hist", bytes()), deep);
+    assert_eq!(run("hist", ArrayData::Int(wide(), "int64")), deep);
+    assert_eq!(run("hist", ArrayData::F64(reals())), deep);
+    assert_eq!(run("hist", ArrayData::F32(values().map(f32::from).collect())), deep);
     // Of floats the pipeline takes numbers as they are.
     let sharp = run("unsharp", ArrayData::F32(values().map(f32::from).collect()));
     assert!(sharp.iter().any(|&v| v > 0.0));
@@ -217,15 +227,14 @@ fn values_that_an_input_does_not_hold_are_refused() {
     let whole = |v| ArrayData::Int(vec![v; 12], "int64");
     let single = |v| ArrayData::F32(vec![v; 12]);
     let double = |v| ArrayData::F64(vec![v; 12]);
-    let (bytes, words) = ("whole numbers from 0 to 255 (u8)", "whole numbers from 0 to 65535 (u16)");
+    let words = "whole numbers from 0 to 65535 (u16)";
     let precise = "integers that f32 holds exactly";
     for (name, input, expected, came) in [
-        ("hist", single(0.5), bytes, "0.5"),
-        ("hist", double(0.25), bytes, "0.25"),
-        ("hist", double(256.0), bytes, "256"),
-        ("hist", single(f32::NAN), bytes, "NaN"),
-        ("hist", whole(300), bytes, "300"),
-        ("hist", whole(-1), bytes, "-1"),
+        ("hist", single(0.5), words, "0.5"),
+        ("hist", double(0.25), words, "0.25"),
+        ("hist", double(65536.0), words, "65536"),
+        ("hist", single(f32::NAN), words, "NaN"),
+        ("hist", whole(-1), words, "-1"),
         ("stencil_chain", single(0.5), words, "0.5"),
         ("stencil_chain", whole(65536), words, "65536"),
         ("unsharp", whole((1 << 24) + 1), precise, "16777217"),
@@ -239,6 +248,41 @@ fn values_that_an_input_does_not_hold_are_refused() {
         }
         assert!(!bench.path("out.npz").exists() && !bench.path("out.png").exists(), "{said}");
     }
+    // Beside a picture of 8 bits.
+    write(&bench, "left.png", &noise(2, 2, 3, 8));
+    bench.inputs(&[array("right", &[2, 2, 3], whole(300))]);
+    bench
+        .sumsq(&[
+            "pipeline",
+            "lens_blur",
+            "--input",
+            "left.png",
+            "--inputs",
+            "inputs.npz",
+            "--output",
+            "out.png",
+        ])
+        .fails_with(2, "right: expected whole numbers from 0 to 255 (u8), came 300");
+    assert!(!bench.path("out.png").exists());
+}
+
+/// Pictures of 8 bits beside one of 16 have as much white as that one.
+#[test]
+fn depths_are_mixed() {
+    let bench = fit();
+    let (left, right) = (noise(20, 9, 3, 8), noise(20, 9, 3, 16));
+    let deep = Picture { bits: 16, samples: left.samples.iter().map(|v| v * 257).collect(), ..left.clone() };
+    write(&bench, "left.png", &left);
+    write(&bench, "deep.png", &deep);
+    write(&bench, "right.png", &right);
+    let blurred = |left: &str| {
+        let given = ["pipeline", "lens_blur", "--input", left, "right.png", "--output", "out.npz"];
+        bench.sumsq(&[&given[..], &["--param", "slices=3", "--param", "focus=1"]].concat()).succeeds();
+        numbers(&bench.read("out.npz")[0])
+    };
+    let mixed = blurred("left.png");
+    assert_eq!(mixed, blurred("deep.png"));
+    assert!(mixed.iter().any(|&v| v > 0.5), "{mixed:?}");
 }
 
 /// Small inputs of an application, and parameters that keep its work small.

@@ -105,10 +105,10 @@ impl Algorithm {
         (self.application.extents)(&self.setup, &self.sizes(inputs)?).map_err(PipelineError::Given)
     }
 
-    /// A picture as the input of a slot: the file's values for integers, 0 to 1 for floats.
+    /// A picture as the input of a slot: the file's values for integers, those of 8 bits as 16 bits beside pictures of 16; 0 to 1 for floats.
     ///
     /// # Errors
-    /// A picture for a slot of arrays; one whose samples the application does not hold.
+    /// A picture for a slot of arrays; one of colours for a slot of one plane.
     pub fn taken(&self, slot: &Slot, picture: &Picture) -> Result<Planar, PipelineError> {
         let name = self.application.name;
         if slot.planes == Planes::Array {
@@ -124,18 +124,20 @@ impl Algorithm {
         }
         let input = self.pipeline.inputs.get(slot.name);
         let ty = input.and_then(|i| i.types.first()).copied().unwrap_or(ScalarType::F32);
-        if ty == ScalarType::U8 && picture.bits > 8 {
-            let text = format!("{name} takes pictures of 8 bits a sample, and this one has {}", picture.bits);
-            return Err(PipelineError::Given(text));
-        }
-        let samples = samples(picture, slot.planes);
+        let mut samples = samples(picture, slot.planes);
         let count = samples.len() / (picture.width * picture.height);
         let values = match ty.is_float() {
             true => {
                 let white = f32::from(picture.white());
                 Values::F32(samples.into_iter().map(|v| f32::from(v) / white).collect())
             }
-            false => Values::U16(samples),
+            false => {
+                // Beside a picture of 16 bits: as much of their white.
+                if picture.bits == 8 && self.setup.bits == 16 {
+                    samples.iter_mut().for_each(|v| *v *= 257);
+                }
+                Values::U16(samples)
+            }
         };
         let mut extents = vec![picture.width as i32, picture.height as i32];
         if count > 1 || input.is_some_and(|i| i.dims > 2) {

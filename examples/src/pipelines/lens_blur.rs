@@ -4,14 +4,14 @@
 use super::application::{Application, Planes, Slot, as_first};
 use super::setup::{Parameter, Setup};
 use super::{edge, halved};
-use sumsq::codegen::ScalarType::{F32, I32, U8, U32};
+use sumsq::codegen::ScalarType::{F32, I32, U32};
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
 
 pub(super) const APPLICATION: Application = Application {
     name: "lens_blur",
     about: "blurs what is out of focus, by two views of it",
     slots: &[
-        Slot::new("left", "the left view, 8 bits a sample: the one that is blurred", Planes::Colour),
+        Slot::new("left", "the left view: the one that is blurred", Planes::Colour),
         Slot::new("right", "the right view, of the same size", Planes::Colour),
     ],
     parameters: &[
@@ -56,11 +56,13 @@ fn random(seed: i64, s: &Expr) -> Expr {
     h.shr(8).cast(F32) / (1 << 24) as f32
 }
 
-fn build(_: &Setup) -> Pipeline {
+fn build(setup: &Setup) -> Pipeline {
     let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
     let mut p = Pipeline::new("lens_blur");
-    let left = p.input(Input::strided("left", &[U8], 3));
-    let right = p.input(Input::strided("right", &[U8], 3));
+    let sample = setup.sample();
+    let white = sample.greatest() as f32;
+    let left = p.input(Input::strided("left", &[sample], 3));
+    let right = p.input(Input::strided("right", &[sample], 3));
     let slices = p.param_in("slices", I32, 2, 128);
     let focus = p.param_in("focus", I32, 0, 127);
     let scale = p.param("scale", F32);
@@ -68,7 +70,7 @@ fn build(_: &Setup) -> Pipeline {
     let l = edge(&mut p, "l", &left);
     let r = edge(&mut p, "r", &right);
 
-    let depth = depth(&mut p, &l, &r, &slices, [left.extent(0), left.extent(1)]);
+    let depth = depth(&mut p, &l, &r, white / 255.0, &slices, [left.extent(0), left.extent(1)]);
 
     let reach = ((&slices - &focus).max(&focus).cast(F32) * &scale).cast(I32);
     let radius = (depth.of((x, y)) - focus).abs().cast(F32) * scale;
@@ -86,7 +88,7 @@ fn build(_: &Setup) -> Pipeline {
     let places = p.define_tuple("places", [x, y, z], vec![place(0x3C6E_F372), place(0xDAA6_6D2B)]);
     let at = |s: &Expr, k: usize| places.at(&[x.expr(), y.expr(), s.clone()], k);
 
-    let opaque = Expr::select(Expr::from(c).eq_(3), 1.0f32, l.of((x, y, c)).cast(F32) * (1.0f32 / 255.0));
+    let opaque = Expr::select(Expr::from(c).eq_(3), 1.0f32, l.of((x, y, c)).cast(F32) * (1.0 / white));
     let opaque = p.define("opaque", [x, y, c], opaque);
     let (u, v) = (at(&z.expr(), 0), at(&z.expr(), 1));
     let distance = (&u * &u + &v * &v).cast(F32);
@@ -105,13 +107,14 @@ fn build(_: &Setup) -> Pipeline {
     p
 }
 
-/// The depth of each pixel of the left view, of `size` pixels.
-fn depth(p: &mut Pipeline, l: &Func, r: &Func, slices: &Expr, size: [Expr; 2]) -> Func {
+/// The depth of each pixel of the left view, of `size` pixels; `unit` is a step of 8 bits, in which samples are compared.
+fn depth(p: &mut Pipeline, l: &Func, r: &Func, unit: f32, slices: &Expr, size: [Expr; 2]) -> Func {
     let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
     let match_at = |shift: i32| l.of((x, y, c)).absd(r.of((x + z * 2 + shift, y, c)));
     let apart = p.define("apart", [x, y, z, c], match_at(0).min(match_at(1)));
     let square = |k: i32| {
         let v = apart.of((x, y, z, k)).cast(F32);
+        let v = if unit == 1.0 { v } else { v / unit };
         &v * &v
     };
     let cost = p.define("cost", [x, y, z], square(0) + square(1) + square(2));

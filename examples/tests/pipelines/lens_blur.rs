@@ -18,6 +18,15 @@ pub fn inputs(w: i32, h: i32) -> [Planar; 2] {
     [view(false), view(true)]
 }
 
+/// The same of 16 bits, that are no multiples of those.
+fn deep_inputs(w: i32, h: i32) -> [Planar; 2] {
+    inputs(w, h).map(|view| {
+        let Values::U8(bytes) = view.values else { unreachable!("it is of u8") };
+        let values = bytes.into_iter().map(|v| u16::from(v) * 257 - u16::from(v % 7)).collect();
+        Planar { extents: view.extents, values: Values::U16(values) }
+    })
+}
+
 /// A plane of numbers, which repeats its edge.
 #[derive(Clone)]
 struct Plane {
@@ -77,12 +86,13 @@ fn filled(first: &dyn Fn(i32, i32) -> f32, size: [i32; 2], margin: i32) -> Plane
 }
 
 /// The depth of a picture of this size and of `margin` pixels around it.
-fn depths(inputs: &[Plain; 2], size: [i32; 2], margin: i32, s: &Settings) -> Plane {
+fn depths(inputs: &[Plain; 2], white: f64, size: [i32; 2], margin: i32, s: &Settings) -> Plane {
     let [left, right] = inputs;
+    let unit = (white / 255.0) as f32;
     let cost = |x: i32, y: i32, z: i32| -> f32 {
         let one = |c: i32| {
             let apart = |shift: i32| (left.at(&[x, y, c]) - right.at(&[x + 2 * z + shift, y, c])).abs();
-            (apart(0).min(apart(1)) as f32).powi(2)
+            (apart(0).min(apart(1)) as f32 / unit).powi(2)
         };
         one(0) + one(1) + one(2)
     };
@@ -111,14 +121,20 @@ fn random(seed: u32, x: i32, y: i32, s: u32) -> f32 {
 }
 
 /// The output for depths that are given also outside of the picture.
-fn gathered(left: &Plain, depth: &dyn Fn(i32, i32) -> f32, extents: &[i32], s: &Settings) -> Vec<f64> {
+fn gathered(
+    left: &Plain,
+    white: f64,
+    depth: &dyn Fn(i32, i32) -> f32,
+    extents: &[i32],
+    s: &Settings,
+) -> Vec<f64> {
     let reach = ((s.slices - s.focus).max(s.focus) as f32 * s.scale) as i32;
     let radius = |x: i32, y: i32| (depth(x, y) - s.focus as f32).abs() * s.scale;
     let value = |p: &Vec<i32>| {
         let (x, y) = (p[0], p[1]);
         let around = (-reach..=reach).flat_map(|j| (-reach..=reach).map(move |i| (i, j)));
         let worst = around.map(|(i, j)| radius(x + i, y + j)).fold(0.0, f32::max);
-        let colour = |x: i32, y: i32| left.at(&[x, y, p[2]]) as f32 / 255.0;
+        let colour = |x: i32, y: i32| left.at(&[x, y, p[2]]) as f32 / white as f32;
         let (mut sum, mut weights) = (colour(x, y), 1.0);
         for k in 0..s.samples {
             let place = |seed| (((random(seed, x, y, k) - 0.5) * 2.0 * worst) as i32).clamp(-reach, reach);
@@ -140,8 +156,9 @@ pub fn expected(inputs: &[Planar; 2], s: &Settings) -> Vec<f64> {
     let extents = &inputs[0].extents;
     // Depths are read beyond the picture, too, by no more than the greatest radius.
     let margin = ((s.slices - s.focus) as f32 * s.scale) as i32;
-    let depth = depths(&views, [extents[0], extents[1]], margin, s);
-    gathered(&views[0], &|x, y| depth.at(x + margin, y + margin), extents, s)
+    let white = f64::from((1 << inputs[0].values.bits()) - 1);
+    let depth = depths(&views, white, [extents[0], extents[1]], margin, s);
+    gathered(&views[0], white, &|x, y| depth.at(x + margin, y + margin), extents, s)
 }
 
 #[test]
@@ -152,6 +169,14 @@ fn blurs() {
     let expected = expected(&inputs, &s);
     let params = [("slices", "6"), ("focus", "2"), ("scale", "0.75"), ("samples", "9")];
     check("lens_blur", &params, 8, &inputs, &expected, Within::Range(1e-4));
+}
+
+#[test]
+fn blurs_samples_of_16_bits() {
+    let s = Settings { slices: 4, focus: 1, scale: 0.75, samples: 5 };
+    let inputs = deep_inputs(61, 19);
+    let params = [("slices", "4"), ("focus", "1"), ("scale", "0.75"), ("samples", "5")];
+    check("lens_blur", &params, 16, &inputs, &expected(&inputs, &s), Within::Range(1e-4));
 }
 
 #[test]
