@@ -1,6 +1,7 @@
-//! Every application once, small and of odd sizes, with what plain loops say of it; runs of it over a part of the output.
+//! Every application once, small and of odd sizes, of noise or of a part of a photograph, with what plain loops say of it; runs of it over a part of
+//! the output.
 
-use crate::common::{Plain, Within, real_input, set_up, whole_input};
+use crate::common::{Plain, Within, photographed, photographed_bytes, real_input, set_up, whole_input};
 use crate::{
     bilateral_grid, blur, camera_pipe, compositing, conv_layer, demosaic, depthwise_separable_conv, fft,
     guided_upsampling, harris, hist, iir_blur, interpolate, layers, lens_blur, local_laplacian, max_filter,
@@ -184,15 +185,15 @@ fn pictures() -> Vec<Case> {
     vec![
         one("blur", &[], whole_input(&flat, 256), blur::expected, Within::Exactly),
         one("unsharp", &[], unsharp::input(&colour), unsharp::expected, near),
-        one("harris", &[], real_input(&colour), harris::expected, near),
-        one("bilateral_grid", &[("r_sigma", "0.25")], real_input(&flat), grid, near),
+        one("harris", &[], photographed(&colour), harris::expected, near),
+        one("bilateral_grid", &[("r_sigma", "0.25")], photographed(&flat), grid, near),
         one("stencil_chain", &[], whole_input(&[7, 5], 1 << 16), stencil_chain::expected, Within::Exactly),
-        one("hist", &[], hist::input(&colour), hist::expected, Within::One),
+        one("hist", &[], photographed_bytes(&colour), hist::expected, Within::One),
         one("iir_blur", &[("alpha", "0.5")], real_input(&colour), recursive, near),
         one("max_filter", &[("radius", "15")], real_input(&[11, 7, 1]), disc, Within::Exactly),
-        one("nl_means", &patches, real_input(&[11, 7, 3]), means, near),
+        one("nl_means", &patches, photographed(&[11, 7, 3]), means, near),
         one("resize", &grown_by, resize::bytes(&[7, 5, 3]), grown, Within::One),
-        one("resize", &shrunk_by, real_input(&[15, 13, 1]), shrunk, near),
+        one("resize", &shrunk_by, photographed(&[15, 13, 1]), shrunk, near),
         Case::new(
             "guided_upsampling",
             &[("r_sigma", "0.25"), ("s_sigma", "4")],

@@ -1,12 +1,13 @@
 //! Checks of all applications.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use sumsq::codegen::compile::BufferSlot;
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::limits::{Effort, Limits};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
 use sumsq::codegen::{Level, ScalarType, Schedule, Target};
-use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared, Setup, Values};
+use sumsq_examples::pipelines::{Algorithm, Application, Picture, Planar, Prepared, Setup, Values};
 
 /// Values that look like noise, the same in every run: in `[0, below)`.
 pub fn noise(count: usize, below: u32) -> impl Iterator<Item = u32> {
@@ -32,6 +33,29 @@ pub fn real_input(extents: &[i32]) -> Planar {
         extents: extents.to_vec(),
         values: Values::F32(noise(n, 4097).map(|v| v as f32 / 4096.0).collect()),
     }
+}
+
+/// A part of a photograph with an edge in it: all colours, or green where there is no third dimension.
+fn photograph(extents: &[i32]) -> Vec<u8> {
+    static READ: OnceLock<Picture> = OnceLock::new();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/pipelines/seeding.jpg");
+    let picture = READ.get_or_init(|| Picture::read(path.as_ref()).expect("the project's photograph"));
+    let sample = |p: &Vec<i32>| {
+        let (x, y, c) = (p[0] as usize + 2656, p[1] as usize + 1494, p.get(2).map_or(1, |&c| c as usize));
+        picture.plane(c)[y * picture.width + x] as u8
+    };
+    Plain::points(extents).iter().map(sample).collect()
+}
+
+/// A part of a photograph, of bytes.
+pub fn photographed_bytes(extents: &[i32]) -> Planar {
+    Planar { extents: extents.to_vec(), values: Values::U8(photograph(extents)) }
+}
+
+/// The same of floats in [0, 1].
+pub fn photographed(extents: &[i32]) -> Planar {
+    let values = photograph(extents).into_iter().map(|v| f32::from(v) / 255.0).collect();
+    Planar { extents: extents.to_vec(), values: Values::F32(values) }
 }
 
 /// An input of floats in [-1, 1].
