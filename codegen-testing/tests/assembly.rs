@@ -69,6 +69,22 @@ fn what_is_clamped_to_bytes_is_converted_and_packed() {
     assert_eq!((counts, found.work()), ([2, 2, 2, 2], 8), "{found}");
 }
 
+/// A byte by a number of at most 16 bits has 32 bits, and is multiplied by what multiplies words: vpmulld would take twice as long.
+#[test]
+fn bytes_are_multiplied_as_words() {
+    for ((a, b), (target, vectors)) in
+        [(U8, I8), (U8, U8), (U8, I16)].into_iter().flat_map(|ty| [(ty, (avx2(), 2)), (ty, (avx512(), 1))])
+    {
+        let mut p = Pipeline::new("taps");
+        let [x] = Var::all(["x"]);
+        let [f, w] = [("f", a), ("w", b)].map(|(name, ty)| p.input(Input::new(name, &[ty], 1)));
+        let tap = |k: i32| f.of(x + k).cast(I32) * w.of(k).cast(I32);
+        let found = row(p.clone(), tap(0) + tap(1) + tap(2), 16, &target, false);
+        let counts = ["vpmaddwd", "vpmulld", "vpaddd"].map(|n| found.count(n));
+        assert_eq!(counts, [3 * vectors, 0, 2 * vectors], "{found}");
+    }
+}
+
 /// Lanes divide as floats, exactly; processors have no division of integers in vectors.
 #[test]
 fn lanes_divide_at_once() {
@@ -368,7 +384,7 @@ fn divisions_by_what_lanes_share_become_products() {
 #[test]
 fn pictures_are_halved_and_doubled_in_rows() {
     type Value = fn(&Input, Var) -> Expr;
-    let cases: [(&str, Value); 8] = [
+    let cases: [(&str, Value); 13] = [
         ("f(2x)", |f, x| f.of(x * 2)),
         ("f(2x + 1)", |f, x| f.of(x * 2 + 1)),
         ("f(2x) and its neighbour", |f, x| f.of(x * 2).halving_add(f.of(x * 2 + 1))),
@@ -380,6 +396,11 @@ fn pictures_are_halved_and_doubled_in_rows() {
             Expr::select((x % 2).eq_(0), &a, a.halving_add(&b))
         }),
         ("f(x / 3)", |f, x| f.of(x / 3)),
+        ("f(x / 4)", |f, x| f.of(x / 4)),
+        ("f(x / 4) or the next", |f, x| Expr::select((x % 4).lt(2), f.of(x / 4), f.of(x / 4 + 1))),
+        ("f(x / 3) or the next", |f, x| Expr::select((x % 3).eq_(1), f.of(x / 3), f.of(x / 3 + 1))),
+        ("each 3 turned", |f, x| f.of(x + 2 - (x % 3) * 2)),
+        ("each four turned", |f, x| f.of(x + 3 - (x % 4) * 2)),
     ];
     for (ty, lanes) in [(F32, 16), (U8, 32), (U16, 16)] {
         for ((name, value), target) in cases.iter().flat_map(|c| [(c, avx2()), (c, avx512())]) {

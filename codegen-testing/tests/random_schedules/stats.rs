@@ -7,7 +7,7 @@ use sumsq_codegen_testing::random::approximate::bounds;
 use sumsq_codegen_testing::random::program::Case;
 
 /// Directives that every run of many cases uses.
-const DIRECTIVES: [&str; 48] = [
+const DIRECTIVES: [&str; 49] = [
     "GpuBlock",
     "GpuLane",
     "GpuThread",
@@ -54,6 +54,7 @@ const DIRECTIVES: [&str; 48] = [
     "store_at",
     "store_in Heap",
     "store_in Register",
+    "store_in Shared",
     "store_in Stack",
     "store_whole",
 ];

@@ -28,14 +28,24 @@ impl Scheduler<'_> {
             let var = self.rng.pick(&f.vars).name().clone();
             self.push(pure, Directive::AlignBounds { var, modulus: 8 });
         }
-        if self.rng.percent(12) {
-            let memory = self.rng.pick(&[Memory::Heap, Memory::Stack, Memory::Register, Memory::Register]);
-            self.push(pure, Directive::StoreIn(memory));
-        }
+        self.memory(pure);
         if !f.vars.is_empty() && self.rng.percent(12) {
             self.wide(f, pure, inside);
         }
         true
+    }
+
+    /// Where a Func is stored: mostly where it may be, but also where a GPU or a CPU refuses it.
+    fn memory(&mut self, pure: &StageId) {
+        let level = self.level(pure).map(|l| (l.stage.clone(), l.var.clone()));
+        let in_block = level.is_some_and(|l| self.in_blocks.contains(&l));
+        if !self.rng.percent(if in_block { 30 } else { 12 }) {
+            return;
+        }
+        let other = [Memory::Heap, Memory::Stack, Memory::Register, Memory::Register];
+        let shared = if in_block { 70 } else { 4 };
+        let memory = if self.rng.percent(shared) { Memory::Shared } else { self.rng.pick(&other) };
+        self.push(pure, Directive::StoreIn(memory));
     }
 
     /// Computes `f` inside of its only consumer, if it has one with loops.
