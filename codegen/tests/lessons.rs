@@ -38,6 +38,10 @@ mod lesson_17;
 mod lesson_18;
 #[path = "../examples/lesson_19_gradients.rs"]
 mod lesson_19;
+#[path = "../examples/lesson_20_calls.rs"]
+mod lesson_20;
+#[path = "../examples/lesson_21_watching.rs"]
+mod lesson_21;
 
 macro_rules! lessons {
     ($($name:ident)*) => { $(
@@ -51,5 +55,5 @@ macro_rules! lessons {
 lessons!(
     lesson_01 lesson_02 lesson_03 lesson_04 lesson_05 lesson_06 lesson_07 lesson_08
     lesson_09 lesson_10 lesson_11 lesson_12 lesson_13 lesson_14 lesson_15 lesson_16
-    lesson_17 lesson_18 lesson_19
+    lesson_17 lesson_18 lesson_19 lesson_20 lesson_21
 );
