@@ -12,9 +12,12 @@ use sumsq_examples::pipelines::{Algorithm, Application, Prepared};
 pub struct Ours {
     prepared: Prepared,
     pool: Pool,
-    /// Seconds that it took to compile.
+    /// Seconds that it took to compile: the median of [`COMPILED`] times.
     pub seconds: f64,
 }
+
+/// Times that it is compiled; as `kCompiled` in `peers/halide/pipelines/main.cc`.
+const COMPILED: usize = 3;
 
 /// Ours of this case, if there is one, under `schedule` or else its own for CPUs.
 ///
@@ -47,9 +50,15 @@ pub fn ours(
         Some(schedule) => schedule.clone(),
         None => application.schedule(application.by_hand(&Target::host())).ok_or("no schedule")??,
     };
-    let start = Instant::now();
-    let prepared = Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host())?;
-    let seconds = start.elapsed().as_secs_f64();
+    let (mut all, mut times) = (vec![], vec![]);
+    for _ in 0..COMPILED {
+        let start = Instant::now();
+        let algorithm = Algorithm::new(application, setup.clone());
+        all.push(Prepared::new(algorithm, &schedule, &Target::host())?);
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    let (prepared, seconds) = (all.remove(0), times[COMPILED / 2]);
     Ok(Some(Ours { prepared, pool: Pool::new(threads), seconds }))
 }
 
