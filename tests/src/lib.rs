@@ -1,6 +1,7 @@
 //! Helpers that end-to-end tests share: the reference cases of `data/cases`.
 
 pub mod hierarchies;
+pub mod pipelines;
 pub mod small;
 
 use rand_xoshiro::SplitMix64;

@@ -6,6 +6,7 @@ pub mod facts;
 mod iteration;
 mod loops;
 mod peers;
+mod pipelines;
 pub mod problems;
 mod run;
 mod solves;
@@ -54,7 +55,7 @@ pub struct Piece {
 }
 
 /// All pieces, the most telling first.
-pub const PIECES: [Piece; 20] = [
+pub const PIECES: [Piece; 21] = [
     piece("copy", 30, Work::Plain(copy::copy)),
     piece("natural", 90, Work::Plain(iteration::naturals)),
     piece("solves", 60, Work::Plain(solves::solves)),
@@ -62,6 +63,7 @@ pub const PIECES: [Piece; 20] = [
     piece("image_warping", 60, Work::Energy),
     piece("peer_cuda", 90, Work::Peer(peers::cuda)),
     piece("start", 30, Work::Plain(start::start)),
+    piece("pipelines", 60, Work::Plain(pipelines::pipelines)),
     piece("arap_mesh_deformation", 60, Work::Energy),
     piece("poisson_image_editing", 60, Work::Energy),
     piece("shape_from_shading", 60, Work::Energy),

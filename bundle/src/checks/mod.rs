@@ -3,6 +3,7 @@
 //! A check is a function that panics, in a process of its own. Those that record results run twice, on the driver and on the interpreter,
 //! and both must agree to the bit.
 
+mod applications;
 mod cases;
 mod constructs;
 mod instructions;
@@ -60,11 +61,12 @@ pub struct Check {
 }
 
 /// All checks, cheapest and most telling first.
-pub const CHECKS: [Check; 20] = [
+pub const CHECKS: [Check; 21] = [
     check_of("load", 60, Work::Plain(load::load)),
     check_of("instructions", 60, Work::Plain(instructions::instructions)),
     check_of("kernels", 30, Work::Recorded(kernels::kernels)),
     check_of("pipelines", 120, Work::Recorded(pipelines::pipelines)),
+    check_of("applications", 120, Work::Plain(applications::applications)),
     check_of("functions", 60, Work::Recorded(maths::bits)),
     check_of("maths", 60, Work::Plain(maths::errors)),
     check_of("constructs", 120, Work::Plain(constructs::constructs)),
