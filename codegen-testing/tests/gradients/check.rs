@@ -2,6 +2,7 @@
 //! adjoints as machine code.
 
 use std::ops::Deref;
+use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::gradient::{propagate_adjoints, propagate_tangents, schedule};
 use sumsq_codegen::{Constraint, Expr, Func, Input, Name, Pipeline, RDom, ScalarType, Schedule};
 use sumsq_codegen_testing::native;
@@ -33,6 +34,18 @@ impl Case {
     /// Binds an input of random values over a domain.
     pub fn bind(mut self, name: &str, domain: &[(i32, usize)], rng: &mut Rng) -> Case {
         self.0.bind(name, domain, rng);
+        self
+    }
+
+    /// Binds an input of one dimension to these values, from coordinate 0 on.
+    pub fn with(self, name: &str, values: &[f64]) -> Case {
+        self.with_from(name, 0, values)
+    }
+
+    /// As [`Case::with`], from coordinate `first` on.
+    pub fn with_from(mut self, name: &str, first: i32, values: &[f64]) -> Case {
+        let all = Realization::from_fn(&[ScalarType::F64], &[values.len()], |at, _| values[at[0] as usize]);
+        self.0.bindings.inputs.insert(name.into(), all.moved_to(&[first]));
         self
     }
 
@@ -139,13 +152,8 @@ impl Case {
         let first = schedule(p, &estimates, &[], &[]).unwrap_or_else(|e| panic!("{e}"));
         for s in [Schedule::new(), first] {
             let compiled = native::compile(p, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
-            let [one, three] = [1, 3].map(|threads| {
-                native::execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| {
-                    panic!("{e}\n{s}\n{}", p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n"))
-                })
-            });
-            for ((a, b), want) in one.iter().zip(&three).zip(expected) {
-                assert_eq!(a.planes, b.planes, "three threads give something else\n{s}");
+            let came = on_threads(p, &compiled, b, domains, &s);
+            for (a, want) in came.iter().zip(expected) {
                 for (x, y) in flat(a).iter().zip(flat(want)) {
                     assert!((x - y).abs() <= 1e-12 * (1.0 + y.abs()), "{x} instead of {y}\n{s}");
                 }
@@ -209,6 +217,22 @@ impl Case {
         assert!((a - b).abs() <= 1e-10 * size.max(other).max(1e-3), "<u, H v> = {a}, <v, H u> = {b}");
     }
 
+    /// Checks that the adjoints of `wrt` are these, made of the output's; and that all agree on them.
+    pub fn gives(&self, expected: impl Fn(&[f64]) -> Vec<Vec<f64>>) {
+        let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
+        let d = evaluate_over(&p, &b, &domains).unwrap_or_else(|e| panic!("{e}"));
+        let expected = expected(&flat(&b.inputs["w"]));
+        for ((name, came), expected) in self.wrt.iter().zip(&d).zip(expected) {
+            let near = |(a, b): (f64, &f64)| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
+            let came = flat(came);
+            let text = || p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n");
+            assert_eq!(came.len(), expected.len());
+            let same = came.iter().copied().zip(&expected).all(near);
+            assert!(same, "d_{name} is {came:?} instead of {expected:?}\n{}", text());
+        }
+        self.check_exact();
+    }
+
     /// Checks that all agree.
     pub fn check(&self) {
         let (v, tangent) = self.check_exact();
@@ -252,6 +276,37 @@ impl Case {
         self.run(&p, &b, &domains, &d);
         (v, tangent)
     }
+}
+
+/// What a pipeline gives on one thread, and to the bit on more.
+pub fn on_threads(
+    p: &Pipeline,
+    compiled: &Compiled,
+    b: &Bindings,
+    domains: &[Domain],
+    s: &Schedule,
+) -> Vec<Realization> {
+    let run = |threads: usize| {
+        native::execute(p, compiled, b, domains, threads).unwrap_or_else(|e| {
+            panic!("{e}\n{s}\n{}", p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n"))
+        })
+    };
+    let one = run(1);
+    for threads in [2, 3, 5, 8] {
+        for (a, b) in one.iter().zip(run(threads)) {
+            assert!(bits(a) == bits(&b), "{threads} threads give something else\n{s}");
+        }
+    }
+    one
+}
+
+/// All elements, by their bits.
+fn bits(r: &Realization) -> Vec<u64> {
+    let bits = |v: &Value| match v {
+        Value::Int(v) => *v as u64,
+        Value::Float(v) => v.to_bits(),
+    };
+    r.planes.iter().flatten().map(bits).collect()
 }
 
 /// The text of a Func's definitions.

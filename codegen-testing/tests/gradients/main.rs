@@ -5,6 +5,7 @@ mod edges;
 mod explained;
 mod gathered;
 mod halves;
+mod kinks;
 mod programs;
 mod refused;
 mod scattered;

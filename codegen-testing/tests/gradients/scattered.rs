@@ -1,7 +1,7 @@
 //! Sums at coordinates that are data, under schedules that give threads copies of all elements; adjoints with squared partials; the same
 //! pipeline in other floats.
 
-use crate::check::Case;
+use crate::check::{Case, on_threads};
 use sumsq_codegen::ScalarType::{F32, F64, I32};
 use sumsq_codegen::gradient::{propagate_adjoints, propagate_squares, schedule};
 use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, ScalarType, Source, Var, boundary, in_floats};
@@ -33,11 +33,9 @@ fn samples_of_a_picture_add_to_copies() {
     let compiled = native::compile(&q, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
     let (q, b, domains) = case.adjoint().unwrap();
     let expected = evaluate_over(&q, &b, &domains).unwrap();
-    for threads in [1, 4] {
-        let came = native::execute(&q, &compiled, &b, &domains, threads).unwrap_or_else(|e| panic!("{e}"));
-        for (a, b) in came.iter().zip(&expected).flat_map(|(a, b)| a.planes[0].iter().zip(&b.planes[0])) {
-            assert!((a.as_f64() - b.as_f64()).abs() < 1e-12, "{a:?} and {b:?}");
-        }
+    let came = on_threads(&q, &compiled, &b, &domains, &s);
+    for (a, b) in came.iter().zip(&expected).flat_map(|(a, b)| a.planes[0].iter().zip(&b.planes[0])) {
+        assert!((a.as_f64() - b.as_f64()).abs() < 1e-12, "{a:?} and {b:?}");
     }
 }
 

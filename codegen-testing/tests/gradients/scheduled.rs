@@ -1,6 +1,6 @@
 //! First schedules: what is stored, where sums are computed, which loops are vectors and threads.
 
-use crate::check::flat;
+use crate::check::{flat, on_threads};
 use crate::line;
 use sumsq_codegen::ScalarType::{F64, I32};
 use sumsq_codegen::gradient::{propagate_adjoints, schedule};
@@ -116,10 +116,8 @@ fn sums_scatters_and_threads() {
         }
         let domains = [planes.to_vec(), planes.to_vec()];
         let expected = evaluate_over(&p, &b, &domains).unwrap();
-        let [one, three] = [1, 3].map(|n| native::execute(&p, &compiled, &b, &domains, n).unwrap());
-        for ((a, b), want) in one.iter().zip(&three).zip(&expected) {
-            assert_eq!(a.planes, b.planes, "three threads give something else");
-            for (a, b) in flat(a).into_iter().zip(flat(want)) {
+        for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
+            for (a, b) in flat(came).into_iter().zip(flat(want)) {
                 assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} instead of {b}");
             }
         }
@@ -157,9 +155,8 @@ fn sums_at_depths_that_are_data_have_vectors_of_channels() {
         b.inputs.insert("f".into(), values(&[F64], &planes, &mut rng));
         let domains = [vec![(0, width), (0, 4), (0, channels)]];
         let expected = evaluate_over(&p, &b, &domains).unwrap();
-        let [one, three] = [1, 3].map(|n| native::execute(&p, &compiled, &b, &domains, n).unwrap());
-        assert_eq!(one[0].planes, three[0].planes, "three threads give something else");
-        for (a, b) in flat(&one[0]).into_iter().zip(flat(&expected[0])) {
+        let came = on_threads(&p, &compiled, &b, &domains, &s);
+        for (a, b) in flat(&came[0]).into_iter().zip(flat(&expected[0])) {
             assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} instead of {b}");
         }
     }

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, RDom, Var};
 use crate::gradient::adjoints::{Reverse, reread};
+use crate::gradient::reverse::selected;
 use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::updates::{Replacement, Site};
 use crate::types::{ScalarType, Type};
@@ -21,27 +22,26 @@ impl Reverse<'_> {
             Some(_) => None,
         };
         let here = |j: usize| d.at(&site.u.args, j);
-        let (seeds, kept): (Vec<(Expr, Expr)>, Expr) = match once {
-            Some(written) => {
-                (r.by.iter().filter_map(|(j, t)| Some((t.clone(), here(*j)?))).collect(), written.not_())
-            }
+        let (seeds, kept): (Vec<(Expr, Expr)>, Option<Expr>) = match once {
+            Some(written) => (
+                r.by.iter().filter_map(|(j, t)| Some((t.clone(), here(*j)?))).collect(),
+                Some(written.not_()),
+            ),
             None => {
                 let last = self.last_writer(site, r)?;
                 let index = last.values.len() - 1;
                 let own: Vec<Expr> = site.f.vars.iter().map(Var::expr).collect();
                 let stays = last.at(&site.u.args, index).eq_(self.number(site, last.types()[index])?);
-                let seed = |(j, t): &(usize, Expr)| {
-                    let (d, zero) = (here(*j)?, Expr::constant(t.ty(), 0.0));
-                    Some((t.clone(), Expr::select(&stays, d, zero)))
-                };
-                (r.by.iter().filter_map(seed).collect(), last.at(&own, index).lt(0))
+                let stays = Some(stays);
+                let seed = |(j, t): &(usize, Expr)| Some((t.clone(), selected(&stays, here(*j)?)));
+                (r.by.iter().filter_map(seed).collect(), Some(last.at(&own, index).lt(0)))
             }
         };
         self.spread(&by, &site.space, seeds)?;
         let name = fresh(self.p, &format!("d_{}_before{}", site.f.name, site.k));
         let is_replaced = |k: usize| r.by.iter().any(|(j, _)| *j == k);
         let next = d.map(name, |k, old| match is_replaced(k) {
-            true => Expr::select(&kept, &old, Expr::constant(old.ty(), 0.0)),
+            true => selected(&kept, old),
             false => old,
         });
         Ok(self.keep(next))

@@ -50,7 +50,7 @@ pub(super) fn reads(values: &[(Expr, Expr)], active: &FxHashSet<Name>) -> Vec<Re
     }
     let mut arrived: FxHashMap<usize, Vec<Guarded>> = FxHashMap::default();
     for (value, adjoint) in values {
-        arrived.entry(value.id()).or_default().push((None, adjoint.clone()));
+        arrived.entry(value.id()).or_default().push(guarded(adjoint));
     }
     let mut found = vec![];
     for e in order.into_iter().rev().filter(|e| live.contains(&e.id())) {
@@ -89,8 +89,9 @@ pub(super) fn squares(value: &Expr, adjoint: &Expr, active: &FxHashSet<Name>) ->
         }
     }
     for read in &mut merged {
+        let (cond, adjoint) = guarded(adjoint);
         let adjoint = adjoint.cast(read.adjoint.ty().scalar);
-        read.adjoint = adjoint * &read.adjoint * &read.adjoint;
+        read.adjoint = selected(&cond, adjoint * &read.adjoint * &read.adjoint);
     }
     merged
 }
@@ -109,6 +110,14 @@ fn read(e: &Expr, name: &Name, cond: Option<Expr>, adjoint: Expr) -> Read {
         _ => (vec![], 0),
     };
     Read { name: name.clone(), args, value, cond, adjoint }
+}
+
+/// An adjoint that is 0 where a condition does not hold, apart from that.
+pub(super) fn guarded(e: &Expr) -> Guarded {
+    match e.kind() {
+        ExprKind::Select(c, value, zero) if zero.as_float() == Some(0.0) => (Some(c.clone()), value.clone()),
+        _ => (None, e.clone()),
+    }
 }
 
 fn both(a: &Option<Expr>, b: Expr) -> Option<Expr> {

@@ -43,10 +43,8 @@ impl Reverse<'_> {
         let seeds = seeds.iter().map(|(v, a)| (final_values(v), a.clone())).collect();
         self.spread(&by, &site.space, seeds)?;
         let name = fresh(self.p, &format!("d_{}_before{}", site.f.name, site.k));
-        let next = scanned.map(name, |_, old| {
-            let zero = Expr::constant(old.ty(), 0.0);
-            Expr::select(&written, zero, old)
-        });
+        let kept = Some(written.not_());
+        let next = scanned.map(name, |_, old| selected(&kept, old));
         Ok(Some(self.keep(next)))
     }
 }

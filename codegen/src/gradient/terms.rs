@@ -1,9 +1,10 @@
 //! Targets of differentiation, and their adjoint Funcs: the sum of terms that its readers add.
 
 use crate::analysis::algebra::Interval;
-use crate::expr::walk::uses_var;
+use crate::expr::walk::{substitute, uses_var};
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Var};
+use crate::gradient::reverse::{guarded, selected};
 use crate::types::ScalarType;
 
 /// A Func, an input, or a float parameter (which has no dimensions).
@@ -97,6 +98,8 @@ pub(super) struct Adjoint {
     pub func: Func,
     /// The element of `func` for each tuple element; none for integers.
     elements: Vec<Option<usize>>,
+    /// Is it another one, but for the condition under which it counts?
+    is_mapped: bool,
 }
 
 impl Adjoint {
@@ -111,12 +114,16 @@ impl Adjoint {
     pub(super) fn new(func: Func, types: &[ScalarType]) -> Adjoint {
         let mut next = 0..;
         let elements = types.iter().map(|t| if t.is_float() { next.next() } else { None }).collect();
-        Adjoint { func, elements }
+        Adjoint { func, elements, is_mapped: false }
     }
 
-    /// Adjoint of element `value` at `args`; none of an integer.
+    /// Adjoint of element `value` at `args`, with the condition under which it counts; none of an integer.
     pub(super) fn at(&self, args: &[Expr], value: usize) -> Option<Expr> {
-        Some(self.func.at(args, (*self.elements.get(value)?)?))
+        let k = (*self.elements.get(value)?)?;
+        let cond = guarded(&self.func.values[k]).0.filter(|_| self.is_mapped);
+        let vars = self.func.vars.iter().map(|v| v.name().clone());
+        let cond = cond.map(|c| substitute(&c, &vars.zip(args.iter().cloned()).collect()));
+        Some(selected(&cond, self.func.at(args, k)))
     }
 
     /// The Func of element `value` of which is `f` of the place and of this one there.
@@ -124,7 +131,8 @@ impl Adjoint {
         let own: Vec<Expr> = self.func.vars.iter().map(Var::expr).collect();
         let values =
             self.elements.iter().enumerate().filter_map(|(k, e)| Some(f(k, self.func.at(&own, (*e)?))));
-        Adjoint { func: Func::new(name, &self.func.vars, values.collect()), elements: self.elements.clone() }
+        let func = Func::new(name, &self.func.vars, values.collect());
+        Adjoint { func, elements: self.elements.clone(), is_mapped: true }
     }
 
     /// Adds terms: those without loops, in place, to the pure definition, the others as updates, one for all that run over the same iterations.
