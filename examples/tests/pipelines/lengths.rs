@@ -1,4 +1,4 @@
-//! Lines of six algorithms here and as Halide's peer has them, as `docs/pipelines.md` states them.
+//! Lines of six algorithms here and as Halide's peer has them, and of three layers, as `docs/pipelines.md` states them.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -57,6 +57,45 @@ fn algorithms_are_as_long_as_the_page_says() {
         COMPARED.map(|(name, shared)| format!("| `{name}` | {} | {} |\n", ours(name, shared), halides(name)));
     let table = rows.concat();
     assert!(page.contains(&table), "docs/pipelines.md has not\n{table}");
+}
+
+/// Layers, with the lines that their algorithms may have.
+const LAYERS: [(&str, usize); 3] = [("bilateral_slice", 24), ("spatial_transformer", 31), ("flow_warp", 18)];
+
+/// Lines inside of the function that builds a layer, from its variables to its output. Statements that say how a buffer lies in memory are no
+/// algorithm, nor is the pipeline that is returned.
+fn algorithm(file: &str) -> usize {
+    let body = part(file, "fn build(", "}");
+    let mut statements: Vec<Vec<&str>> = vec![];
+    for line in &body[1..body.len() - 1] {
+        let begins = line.strip_prefix("    ").is_some_and(|l| l.starts_with(char::is_alphabetic));
+        match statements.last_mut().filter(|_| !begins) {
+            Some(statement) => statement.push(line),
+            None => statements.push(vec![line]),
+        }
+    }
+    let is_layout = |s: &[&str]| s.iter().any(|l| l.contains("Constraint") || l.contains("output_strided"));
+    let own = statements.into_iter().filter(|s| !is_layout(s) && s[..] != ["    p"]);
+    own.map(count).sum()
+}
+
+#[test]
+fn layers_are_short() {
+    let lengths = LAYERS.map(|(name, most)| {
+        let lines = algorithm(&text(&format!("examples/src/pipelines/{name}.rs")));
+        assert!(lines <= most, "{name} has {lines} lines, may have {most}");
+        lines
+    });
+    let page = text("docs/pipelines.md");
+    let [slice, transformer, warp] = lengths;
+    let sentence = format!("have {slice}, {transformer} and {warp} lines");
+    assert!(page.contains(&sentence), "docs/pipelines.md has not: {sentence}");
+}
+
+#[test]
+fn layouts_of_buffers_are_no_algorithm() {
+    let file = "fn build() -> P {\n    let a = [\n        1, // one\n    ];\n    // Why.\n    p.output(\n        Constraint::new(),\n    );\n    p\n}\n";
+    assert_eq!(algorithm(file), 3);
 }
 
 /// The counts of texts of a few lines.
