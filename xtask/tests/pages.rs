@@ -1,4 +1,4 @@
-//! Truth of the pages: paths that they name, and excerpts that they show.
+//! Truth of the pages: paths that they name, excerpts and figures that they show.
 
 use std::path::{Path, PathBuf};
 
@@ -96,4 +96,81 @@ fn the_program_of_the_readme_is_the_example() {
     let page = read(&root().join("README.md"));
     let shown = page.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
     assert_eq!(shown, read(&root().join("solver/examples/smoothing.rs")));
+}
+
+/// The number that begins what stands behind `name` in a file of results.
+fn result(of: &str, name: &str) -> f64 {
+    let is_end = |c: char| !(c.is_ascii_digit() || c == '.');
+    let found = of.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?.strip_prefix("  ")?.trim_start();
+        rest.split(is_end).next()?.parse().ok()
+    });
+    found.unwrap_or_else(|| panic!("no result is called {name}"))
+}
+
+/// The cells of the row that begins with `first`.
+fn row<'p>(page: &'p str, first: &str) -> Vec<&'p str> {
+    let begin = format!("| {first} |");
+    let line = page.lines().find(|l| l.starts_with(&begin)).unwrap_or_else(|| panic!("no row {first}"));
+    line.trim_matches('|').split('|').skip(1).map(str::trim).collect()
+}
+
+/// Asserts that a figure on a page is a result, rounded as it is.
+fn assert_shows(figure: &str, result: f64) {
+    let shown: f64 = figure.parse().unwrap_or_else(|_| panic!("{figure} is no number"));
+    let digits = figure.split('.').nth(1).map_or(0, str::len) as i32;
+    let apart = (shown - result).abs();
+    assert!(apart <= 0.5001 * 0.1f64.powi(digits), "the page says {figure}, the results {result}");
+}
+
+/// Times of the convolution in `docs/gradients.md`, where its values are kept, and its slope as a gather and as a scatter.
+#[test]
+fn figures_of_the_convolution_are_those_of_its_benchmark() {
+    let page = read(&root().join("docs/gradients.md"));
+    let results = read(&root().join("benches/results/convolution.txt"));
+    for taps in ["1 x 5", "3 x 5"] {
+        let cells = row(&page, &format!("kernel of {taps}"));
+        for (cell, schedule) in cells.iter().zip(["inline", "root", "at"]) {
+            assert_shows(cell, result(&results, &format!("{taps}: compute_{schedule}")));
+        }
+    }
+    let behind = |words: &str| {
+        let rest = page.split(words).nth(1).unwrap_or_else(|| panic!("the page does not say: {words}"));
+        rest.split([' ', ',']).next().unwrap()
+    };
+    let layer = "16 x 16 x 256 x 256";
+    assert_shows(behind("on two threads, the gather takes "), result(&results, &format!("{layer}: gather")));
+    assert_shows(
+        behind("ms of processor time and the scatter "),
+        result(&results, &format!("{layer}: scatter")),
+    );
+    let ratio = result(&results, &format!("{layer}: scatter with atomics / gather"));
+    assert_shows(behind("channels before it adds: "), ratio);
+}
+
+/// Ratios of layers in the same page.
+#[test]
+fn figures_of_layers_are_those_of_their_benchmark() {
+    let page = read(&root().join("docs/gradients.md"));
+    let results = read(&root().join("benches/results/gradients.txt"));
+    let rows = [
+        ("convolution of 3 x 5 taps, 2560 x 1600", "convolution"),
+        ("spatial transformer", "spatial_transformer"),
+        ("flow warp", "flow_warp"),
+        ("bilateral slice", "bilateral_slice"),
+    ];
+    let columns = [
+        ": with gradient / forward, both sumsq, first schedules",
+        ": with gradient / forward, both sumsq",
+        ", forward: sumsq / JAX",
+        ", with gradient: sumsq / JAX",
+        ", forward: sumsq / PyTorch",
+        ", with gradient: sumsq / PyTorch",
+    ];
+    for (first, name) in rows {
+        for (cell, column) in row(&page, first).iter().zip(columns) {
+            let figure = cell.split(' ').next().unwrap();
+            assert_shows(figure, result(&results, &format!("{name}{column}")));
+        }
+    }
 }
