@@ -2,7 +2,7 @@
 
     python3 -m venv environment && environment/bin/pip install -r requirements.txt && environment/bin/python make.py
 
-writes `constructs.npz` and `layers.npz` beside this file. Of each case CASE they hold the inputs `CASE/NAME`, the output `CASE/out`, its weights `CASE/w`
+writes `constructs.npz`, `layers.npz` and `themes.npz` beside this file. Of each case CASE they hold the inputs `CASE/NAME`, the output `CASE/out`, its weights `CASE/w`
 and for each input J^T w, `CASE/d.NAME`. An array's last axis is the first dimension of a Func.
 """
 
@@ -15,7 +15,7 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
 
-CASES = {"constructs": {}, "layers": {}}
+CASES = {"constructs": {}, "layers": {}, "themes": {}}
 N = 9
 
 
@@ -454,9 +454,100 @@ def flow_warp(input, flow):
     return jax.vmap(one)(input, flow)
 
 
+# Themes of Halide's test of gradients that no case above has.
+
+
+@case((5,), group="themes")
+def reversed_in_place(f):
+    h = f
+    for r in range(5):
+        h = h.at[r].set(h[4 - r])
+    return h * f
+
+
+@case((7, 7), group="themes")
+def scaled_disc(f):
+    y, x = jnp.mgrid[0:7, 0:7]
+    return jnp.where((x - 3) ** 2 + (y - 3) ** 2 <= 10, f * 2, f)
+
+
+@case((5, 5), (6,), group="themes")
+def diagonal_store(f, g):
+    x = jnp.arange(5)
+    return f.at[x, x].set(g[:5] * g[1:]) ** 2
+
+
+@case(group="themes", f=np.array([0.0, 1.0, 0.25, 0.0, 2.25]))
+def select_guards(f):
+    safe = jnp.where(f > 0, f, 1.0)
+    guard = lambda taken, other: jnp.where(f > 0, taken, other)
+    return (
+        guard((jnp.arange(5) + 1) / safe, f)
+        + guard(jnp.sqrt(safe), 1.0)
+        + guard(jnp.arctan2(1.0, safe), 2 * f)
+        + guard(jnp.log(safe), 3 * f)
+    )
+
+
+@case((4,), group="themes", gain=np.array(1.5))
+def parameter_and_extent(f, gain):
+    return gain * gain * f.shape[0] * f[0] + 0 * f
+
+
+@case((4,), group="themes")
+def floor_and_ceil(f):
+    place = jnp.arange(12) / 4
+    return f[jnp.floor(place).astype(int)] * f[jnp.ceil(place).astype(int)]
+
+
+@case((5, 5), (5, 5), group="themes")
+def other_variables(f, g):
+    return (f - g) ** 2
+
+
+@case((5, 6), group="themes")
+def columns(f):
+    h = jnp.zeros((2, 5)).at[0].set(f[:, 0])
+    return h.at[1].set(h[0] * h[0] + f[:, 1])
+
+
+@case((2, 3), group="themes")
+def recurrence(f):
+    h = [f[0]]
+    for r in range(3):
+        h.append(h[-1] * h[-1] * 0.5 + f[1, r])
+    return jnp.stack(h)
+
+
+@case((4,), (4,), group="themes")
+def horner_scan(f, g):
+    h = [jnp.zeros(4)]
+    for r in range(4):
+        h.append(h[-1] * g + f[r])
+    return jnp.stack(h[::-1])
+
+
+@case((8,), group="themes")
+def parts_replaced(f):
+    return f.at[1:3].set(f[0:2]).at[3:7].set(0) * f
+
+
+@case((4,), group="themes")
+def bins_of_a_func(f):
+    return jnp.zeros(5).at[jnp.array([2, 2, 1, 3])].add(f)
+
+
+@case((4,), group="themes")
+def many_updates(f):
+    h = jnp.zeros(5)
+    for k in range(10):
+        h = h.at[jnp.array([2, 2, 1, 3])].add(f * (k + 1))
+    return h * h
+
+
 def inputs_of(name, group, shapes, more, names, rng):
     """Arrays by name. Those of layers are made from their shapes: in [0, 1), but for maps and flows, which reach beyond the image."""
-    if group == "constructs":
+    if group != "layers":
         made = dict(zip(names, (rng.random(shape) + 0.25 for shape in shapes)))
         return made | {k: v for k, v in more.items()}
     arrays = {k: rng.random(tuple(shape)) for k, shape in more.items()}

@@ -1,9 +1,11 @@
 //! Points where a slope is a matter of choice, factors that are 0, and NaN or infinities where nothing looks: exact adjoints.
 
-use crate::check::Case;
+use crate::check::{Case, flat};
 use crate::{N, on_line};
-use sumsq_codegen::ScalarType::{F64, I32};
+use sumsq_codegen::ScalarType::{F32, F64, I32};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
+use sumsq_codegen_testing::reference::evaluate_over;
+use sumsq_codegen_testing::rng::Rng;
 
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
@@ -284,4 +286,20 @@ fn nothing_leaks_into_bins() {
         let slope = |i: usize| if i % 2 == 0 { w[g[i] as usize] / f[i] } else { 0.0 };
         vec![(0..NINE).map(slope).collect(), vec![0.0; NINE]]
     });
+}
+
+/// The guess from the bits of a number has no slope, and the steps of Newton's method behind it have that of what they go to.
+#[test]
+fn fast_inverses() {
+    let mut p = Pipeline::new("fast");
+    let f = p.input(Input::strided("f", &[F32], 1));
+    let x = Var::new("x");
+    let out = p.define("out", [x], f.of(x).fast_inverse() + f.of(x).fast_inverse_sqrt());
+    let case = Case::new(p, &out, &[(0, NINE)], &["f"]).bind("f", &[(0, NINE)], &mut Rng::new(3));
+    let (p, b, domains) = case.adjoint().unwrap();
+    let d = evaluate_over(&p, &b, &domains).unwrap();
+    for ((d, w), f) in flat(&d[0]).iter().zip(flat(&b.inputs["w"])).zip(flat(&b.inputs["f"])) {
+        let expected = -w * (1.0 / (f * f) + 0.5 * f.powf(-1.5));
+        assert!((d - expected).abs() <= 1e-3 * expected.abs(), "{d} instead of {expected} at {f}");
+    }
 }

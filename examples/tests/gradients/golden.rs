@@ -9,7 +9,7 @@ use sumsq::codegen::{
 use sumsq::{ArrayData, NamedArray};
 use sumsq_examples::io::npz::Archive;
 
-/// The arrays of a group, `constructs` or `layers`, whose names begin with `case/`; without that.
+/// The arrays of a group, `constructs`, `layers` or `themes`, whose names begin with `case/`; without that.
 pub fn arrays(group: &str, case: &str) -> Vec<NamedArray> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../data/gradients/{group}.npz"));
     let all = Archive::open(&path).and_then(|archive| archive.read_all()).expect("golden vectors");
@@ -72,10 +72,15 @@ impl Case {
     }
 }
 
+/// As [`check_in`] of the constructs.
+pub fn check(name: &'static str, build: impl Fn(&mut Pipeline, &[Input]) -> Func) {
+    check_in("constructs", name, build);
+}
+
 /// Builds a pipeline over the case's inputs, which are given in the order of their names; derives it for all inputs and parameters, and compares its output and
 /// J^T w with the golden ones, without directives and under the first schedule.
-pub fn check(name: &'static str, build: impl Fn(&mut Pipeline, &[Input]) -> Func) {
-    let case = Case { name, arrays: arrays("constructs", name) };
+pub fn check_in(group: &str, name: &'static str, build: impl Fn(&mut Pipeline, &[Input]) -> Func) {
+    let case = Case { name, arrays: arrays(group, name) };
     let mut p = Pipeline::new(name);
     let is_param = |a: &&NamedArray| a.shape.is_empty();
     let arrays = case.inputs().filter(|a| !is_param(a));

@@ -3,6 +3,7 @@
 
 mod golden;
 mod layers;
+mod themes;
 
 use golden::check;
 use sumsq::codegen::ScalarType::{F64, I32};
