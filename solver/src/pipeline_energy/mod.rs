@@ -32,6 +32,8 @@ mod kept;
 mod model;
 mod sensitivity;
 mod solve;
+#[cfg(test)]
+mod tests;
 
 pub use certificate::Certificate;
 pub use error::PipelineEnergyError;

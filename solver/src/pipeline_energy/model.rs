@@ -227,7 +227,7 @@ impl Inverse {
         pcg(&mut apply, &|r| self.apply(r), b, stopping)
     }
 
-    fn apply(&self, r: &[f64]) -> Vec<f64> {
+    pub(super) fn apply(&self, r: &[f64]) -> Vec<f64> {
         let mut z: Vec<f64> = self.diagonal.iter().zip(r).map(|(m, r)| m * r).collect();
         for (factor, own) in &self.blocks {
             let mut local = DVector::from_iterator(own.len(), own.iter().map(|&i| r[i]));
