@@ -3,8 +3,11 @@
 use crate::line;
 use sumsq_codegen::ScalarType::{F32, F64, I32};
 use sumsq_codegen::gradient::{Memory, propagate_adjoints, propagate_adjoints_within};
-use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, Schedule, Source};
+use sumsq_codegen::{Constraint, Error, Expr, Input, Pipeline, RDom, Schedule, Source};
 use sumsq_codegen_testing::native;
+use sumsq_codegen_testing::random::differentiable::values;
+use sumsq_codegen_testing::reference::Bindings;
+use sumsq_codegen_testing::rng::Rng;
 
 #[test]
 fn refusals() {
@@ -50,6 +53,36 @@ fn seeds_of_another_size() {
         propagate_adjoints(&mut p, &[("out", "w")], &["f"]).unwrap_err().to_string(),
         "pipeline line: w covers 0 to 4 of dimension 0: out, of which it is the seed, covers 0 to 5"
     );
+}
+
+/// So must sizes that are known to differ, whatever they are; others are those of buffers, which each run compares.
+#[test]
+fn seeds_of_sizes_that_runs_decide() {
+    let seeded = |output: fn(Expr) -> Expr, seed: fn(Expr) -> Expr| {
+        let (mut p, f, _, x) = line();
+        let out = p.define("out", [x], f.of(x) * 2.0);
+        let over = |n: Expr| Constraint::new().min(0).extent(n).stride(1);
+        p.output_strided(&out, vec![over(output(f.extent(0)))]);
+        p.input(Input::strided("w", &[F64], 1).constrain(0, over(seed(f.extent(0)))));
+        let d = propagate_adjoints(&mut p, &[("out", "w")], &["f"])?;
+        p.output_strided(d.of("f").unwrap(), Constraint::defaults(1));
+        Ok::<Pipeline, Error>(p)
+    };
+    assert_eq!(
+        seeded(|n| n - 2, |n| n + 1).unwrap_err().to_string(),
+        "pipeline line: w covers 0 to f.extent.0 of dimension 0: out, of which it is the seed, covers 0 to f.extent.0 - 3"
+    );
+    let p = seeded(|n| n, |n| n).unwrap();
+    let compiled = native::compile(&p, &Schedule::new()).unwrap();
+    let run = |n: usize| {
+        let mut b = Bindings::default();
+        for (name, n) in [("f", 5), ("w", n), ("g", 1)] {
+            b.inputs.insert(name.into(), values(&[F64], &[(0, n)], &mut Rng::new(1)));
+        }
+        native::execute(&p, &compiled, &b, &[vec![(0, 5)], vec![(0, 5)]], 1).map(|_| ())
+    };
+    run(5).unwrap();
+    assert_eq!(run(4).unwrap_err().to_string(), "line: w: the extent of dimension 0 must be 5, it is 4");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The seeds of outputs, with which adjoints begin.
 
 use crate::analysis::algebra::Interval;
+use crate::analysis::algebra::build::sub;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Pipeline, Shape};
@@ -64,10 +65,10 @@ impl Seed {
         let own = domain(&p.shape(&f.name), f.vars.len());
         let domain = p.inputs.get(by).map_or(own.clone(), |i| domain(&i.shape(), i.dims));
         for (d, (is, wanted)) in domain.iter().zip(&own).enumerate() {
-            let ends = [&is.min, &is.max, &wanted.min, &wanted.max].map(Expr::as_int);
-            if let [Some(a), Some(b), Some(c), Some(e)] = ends
-                && (a, b) != (c, e)
-            {
+            // Sizes that are not numbers yet may differ by one.
+            let differ = |a: &Expr, b: &Expr| sub(a, b).as_int().is_some_and(|apart| apart != 0);
+            if differ(&is.min, &wanted.min) || differ(&is.max, &wanted.max) {
+                let [a, b, c, e] = [&is.min, &is.max, &wanted.min, &wanted.max].map(tidy);
                 return refuse(format!(
                     "{by} covers {a} to {b} of dimension {d}: {output}, of which it is the seed, covers {c} to {e}"
                 ));
