@@ -12,6 +12,9 @@ use crate::problem::data::ProblemData;
 use crate::problem::options::{CompileOptions, Preconditioner};
 use sumsq_energy::model::Energy;
 
+/// Step of differences, of the greatest unknown: about the cube root of what float64 rounds to.
+const STEP: f64 = 1e-5;
+
 /// The ordinary energy as a model over the scalars of the pipeline energy.
 pub(super) struct Beside<'a> {
     model: AssembledModel<'a>,
@@ -117,6 +120,25 @@ impl<'a> Beside<'a> {
         let Beside { model, threads, columns, .. } = self;
         let q = threads.run(|| model.product(&own));
         columns.iter().zip(q).for_each(|(&i, q)| to[i] += q);
+    }
+
+    /// The same of a product with the Hessian at x, by central differences of the gradient: of its second derivatives nothing else is known.
+    pub(super) fn add_curvature(&mut self, x: &[f64], p: &[f64], to: &mut [f64]) {
+        let (own, along) = (self.own(x), self.own(p));
+        let most = |v: &[f64]| v.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        if most(&along) == 0.0 {
+            return;
+        }
+        let h = STEP * most(&own).max(1.0) / most(&along);
+        let Beside { model, threads, columns, .. } = self;
+        let mut slope = |h: f64| {
+            let at: Vec<f64> = own.iter().zip(&along).map(|(x, p)| x + h * p).collect();
+            threads.run(|| model.linearise(&at)).gradient
+        };
+        let (ahead, behind) = (slope(h), slope(-h));
+        for ((&i, a), b) in columns.iter().zip(ahead).zip(behind) {
+            to[i] += (a - b) / (2.0 * h);
+        }
     }
 
     /// True if constant views of unknowns have changed with the new iterate x.

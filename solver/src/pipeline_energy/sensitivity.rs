@@ -3,19 +3,25 @@
 //! At a minimum g(x, theta) = 0, so that dx/dtheta = -H^-1 dg/dtheta with H = dg/dx. For the adjoint w of the solution, that of theta is
 //! -(dg/dtheta)^T H^-1 w: one PCG solve with H, and one adjoint of the gradient pipeline, whose memory does not depend on how many steps
 //! the solve took.
+//!
+//! Where an ordinary energy was minimised with it, H is the sum of both; the Hessian of the ordinary one, of which there are slopes alone, by
+//! differences of these.
 
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, dot};
 use crate::pipeline_energy::PipelineSolver;
+use crate::pipeline_energy::beside::Beside;
 use crate::pipeline_energy::compiled::{Kept, Linear, Numbers, OverSizes, Routine, compile};
 use crate::pipeline_energy::derive::Base;
 use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::pipeline_energy::model::PipelineModel;
 use crate::problem::bounds::is_held;
 use crate::problem::cancel::Watch;
+use crate::problem::data::ProblemData;
 use crate::problem::report::LinearStop;
 use sumsq_codegen::runtime::{Buffer, Scalar};
+use sumsq_energy::model::Energy;
 
 /// |H^-1 g| / |x| up to which x counts as a minimum.
 const NEAR: f64 = 1e-3;
@@ -97,16 +103,56 @@ impl Sensitivity<'_> {
         results: &[(&str, &Buffer)],
         tolerance: f64,
     ) -> Result<LinearReport, PipelineEnergyError> {
+        self.run_all(buffers, params, None, adjoints, results, tolerance)
+    }
+
+    /// [`Sensitivity::run`] behind [`PipelineSolver::solve_beside`]. What the energy beside reads counts as constant, arrays of the names of
+    /// `wrt`, too. [`Curvature::Exact`] takes its Hessian from central differences of its gradient, which have some nine digits.
+    ///
+    /// # Errors
+    /// Those of [`Sensitivity::run`] and of [`PipelineSolver::solve_beside`].
+    pub fn run_beside(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &[(&str, Scalar)],
+        (energy, data): (&Energy, &ProblemData<'_>),
+        adjoints: &[(&str, &Buffer)],
+        results: &[(&str, &Buffer)],
+        tolerance: f64,
+    ) -> Result<LinearReport, PipelineEnergyError> {
+        let energy = self.solver.options.losses.apply(energy.clone());
+        self.run_all(buffers, params, Some((&energy, data)), adjoints, results, tolerance)
+    }
+
+    fn run_all(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &[(&str, Scalar)],
+        beside: Option<(&Energy, &ProblemData<'_>)>,
+        adjoints: &[(&str, &Buffer)],
+        results: &[(&str, &Buffer)],
+        tolerance: f64,
+    ) -> Result<LinearReport, PipelineEnergyError> {
         let solver = self.solver;
         let numbers = Numbers::new(&solver.energy, &solver.routines, buffers, params, &solver.pool)?;
         let x = solver.start(&numbers, buffers, params);
         let w = self.adjoint(&numbers, adjoints)?;
+        let mut beside =
+            beside.map(|of| Beside::new(&solver.energy, &numbers, of, &solver.options)).transpose()?;
+        beside.iter_mut().for_each(|beside| beside.start(&x));
+        let bounds = solver.bounds(&numbers, beside.as_ref(), &x)?;
         let hessian = self.hessian.as_ref().map(|h| Ok::<_, PipelineEnergyError>((h, numbers.kept(h)?)));
         let hessian = hessian.transpose()?;
-        let model = PipelineModel::new(numbers, &solver.routines, solver.options.preconditioner)?;
-        let mut at = AtSolution { model, hessian };
+        let mut model = PipelineModel::new(numbers, &solver.routines, solver.options.preconditioner)?;
+        model.beside = beside;
+        let mut at = AtSolution { model, hessian, x: &x };
         let d = at.linearise(&x);
-        let held = self.held(&at.model.numbers, &x, &d.gradient);
+        let held: Vec<bool> = match &bounds {
+            Some([lower, upper]) => {
+                (0..x.len()).map(|i| is_held(x[i], d.gradient[i], lower[i], upper[i])).collect()
+            }
+            None => vec![false; x.len()],
+        };
         let watch = Watch::default();
         let stopping = Stopping {
             tolerance: Some(tolerance),
@@ -153,12 +199,6 @@ impl Sensitivity<'_> {
         Ok(w)
     }
 
-    fn held(&self, numbers: &Numbers<'_>, x: &[f64], g: &[f64]) -> Vec<bool> {
-        let unknowns = self.solver.energy.unknowns.iter().zip(numbers.ranges());
-        let all = unknowns.flat_map(|(u, (range, _))| range.map(|i| is_held(x[i], g[i], u.lower, u.upper)));
-        all.collect()
-    }
-
     fn write(
         &self,
         numbers: &mut Numbers<'_>,
@@ -189,6 +229,8 @@ struct AtSolution<'a> {
     model: PipelineModel<'a>,
     /// H and what its products keep, if it is not J^T W J.
     hessian: Option<(&'a Linear, Kept)>,
+    /// The solution.
+    x: &'a [f64],
 }
 
 impl AtSolution<'_> {
@@ -220,10 +262,12 @@ impl Model for AtSolution<'_> {
     }
 
     fn product(&mut self, p: &[f64]) -> Vec<f64> {
-        match &self.hessian {
-            Some((hessian, kept)) => self.model.product_by(hessian, kept, p),
-            None => self.model.product(p),
+        let Some((hessian, kept)) = &self.hessian else { return self.model.product(p) };
+        let mut q = self.model.product_by(hessian, kept, p);
+        if let Some(beside) = &mut self.model.beside {
+            beside.add_curvature(self.x, p, &mut q);
         }
+        q
     }
 
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution {

@@ -375,7 +375,7 @@ impl PipelineSolver {
     }
 
     /// Lower and upper bound of each scalar, if there are any.
-    fn bounds(
+    pub(super) fn bounds(
         &self,
         numbers: &Numbers<'_>,
         beside: Option<&Beside<'_>>,

@@ -4,7 +4,7 @@ use super::*;
 use sumsq::Control;
 
 /// The data terms of `denoising`, as a pipeline.
-fn data_alone() -> PipelineEnergy {
+pub fn data_alone() -> PipelineEnergy {
     let (x, y, mut p) = (Var::new("x"), Var::new("y"), Pipeline::new("data"));
     let image = p.input(Input::new("X", &[ScalarType::F64], 2));
     let given = p.input(Input::new("A", &[ScalarType::F64], 2));
@@ -14,7 +14,7 @@ fn data_alone() -> PipelineEnergy {
 }
 
 /// The rest, as a text.
-const REST: &str = r#"
+pub const REST: &str = r#"
     local W, H = Dim("W", 0), Dim("H", 1)
     local X = Unknown("X", opt_float, {W, H}, 0)
     local A = Array("A", opt_float, {W, H}, 1)
@@ -23,7 +23,7 @@ const REST: &str = r#"
 "#;
 
 /// Start, and the given image.
-fn numbers() -> (Vec<f64>, Vec<f64>) {
+pub fn numbers() -> (Vec<f64>, Vec<f64>) {
     let mut random = Random::new(5);
     let (start, given) = (random.numbers(W * H), random.numbers(W * H));
     (start, given.iter().map(|a| 1.2 + a).collect())

@@ -3,11 +3,12 @@
 
 mod beside;
 mod kept;
+mod solutions;
 
 use sumsq::codegen::runtime::{Buffer, BufferSpec, Scalar};
 use sumsq::codegen::{Expr, Input, Pipeline, RDom, ScalarType, Source, Var, boundary};
 use sumsq::energy::losses::LossKind;
-use sumsq::pipeline_energy::{Curvature, Descent, FirstOrder, Loss, PipelineEnergy, PipelineEnergyError};
+use sumsq::pipeline_energy::{Descent, FirstOrder, Loss, PipelineEnergy, PipelineEnergyError};
 use sumsq::{CompileOptions, Precision, Preconditioner, Report, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles};
 
@@ -304,73 +305,6 @@ fn finite_differences_agree_with_all_routines() {
     let c = filter(0.0).check(&buffers, &[("gamma", Scalar::F32(1.3))], None).unwrap();
     assert_eq!(c.gradient.iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>(), ["taps", "gamma"]);
     assert!(c.gradient.iter().all(|(_, d)| *d < 1e-9) && c.product < 1e-8, "{c:?}");
-}
-
-/// The derivative of a solution beside differences of solutions: of the sum of weights times the solution, by the given image and by the
-/// weight of the data.
-#[test]
-fn a_solution_has_a_derivative() {
-    let (x, y, mut p) = (Var::new("x"), Var::new("y"), Pipeline::new("weighted"));
-    let image_x = p.input(Input::new("X", &[ScalarType::F64], 2));
-    let given = p.input(Input::new("A", &[ScalarType::F64], 2));
-    let weight = p.param("weight", ScalarType::F64);
-    let near = p.func(boundary::repeat_edge("near", &image_x, &image_x.domain()));
-    p.define("data", [x, y], (&weight * 0.5).exp() * ((near.of((x, y)) * 0.3).exp() - given.of((x, y))));
-    let change = |dx: i32, dy: i32| near.of((x + dx, y + dy)) - near.of((x, y));
-    p.define_tuple("smooth", [x, y], vec![change(1, 0), change(0, 1)]);
-    let domain = [(0.into(), image_x.extent(0)), (0.into(), image_x.extent(1))];
-    let energy =
-        PipelineEnergy::new(p).unknown("X").residual_over("data", &domain, Loss::Squares).residual_over(
-            "smooth",
-            &domain,
-            Loss::Robust { kind: LossKind::SoftL1, scale: 0.4, second_order: true },
-        );
-    let size: &[i32] = &[W as i32, H as i32];
-    let estimates = [("X", size), ("A", size)];
-    let solver = energy.compile(&options(Precision::F64, 2), &estimates).unwrap();
-    let mut random = Random::new(12);
-    let (a, da): (Vec<f64>, _) =
-        (random.numbers(W * H).iter().map(|a| 1.2 + 0.5 * a).collect(), random.numbers(W * H));
-    let w = random.numbers(W * H);
-    let solve = |h: f64, weight: f64| {
-        let moved: Vec<f64> = a.iter().zip(&da).map(|(a, d)| a + h * d).collect();
-        let (x, given) = (image(&vec![0.0; W * H], ScalarType::F64), image(&moved, ScalarType::F64));
-        let options = SolveOptions { iterations: Some(60), ..exact() };
-        solver.solve(&[("X", &x), ("A", &given)], &mut [("weight", Scalar::F64(weight))], &options).unwrap();
-        (x, given)
-    };
-    let value = |h: f64, weight: f64| -> f64 {
-        solve(h, weight).0.to_vec::<f64>().iter().zip(&w).map(|(x, w)| x * w).sum()
-    };
-    let (x, given) = solve(0.0, 0.4);
-    let adjoint = image(&w, ScalarType::F64);
-    let d_given = image(&vec![0.0; W * H], ScalarType::F64);
-    let d_weight = Buffer::new(BufferSpec::new(ScalarType::F64, &[])).unwrap();
-    let params = [("weight", Scalar::F64(0.4))];
-    let results = [("A", &d_given), ("weight", &d_weight)];
-    let run = |curvature, buffers: &[(&str, &Buffer)]| {
-        let s = solver.sensitivity(&["A", "weight"], curvature, &estimates).unwrap();
-        s.run(buffers, &params, &[("X", &adjoint)], &results, 1e-12)
-    };
-    let linear = run(Curvature::Exact, &[("X", &x), ("A", &given)]).unwrap();
-    assert!(linear.residual <= 1e-12 && linear.iterations > 3, "{linear:?}");
-    let h = 1e-4;
-    let along = (value(h, 0.4) - value(-h, 0.4)) / (2.0 * h);
-    let expected: f64 = d_given.to_vec::<f64>().iter().zip(&da).map(|(a, b)| a * b).sum();
-    assert_close("by the image", expected, along, 1e-5);
-    let along = (value(0.0, 0.4 + h) - value(0.0, 0.4 - h)) / (2.0 * h);
-    assert_close("by the weight", d_weight.to_vec::<f64>()[0], along, 1e-5);
-    // Near, but not the same: the residuals are not 0 and not linear.
-    let exact = d_given.to_vec::<f64>();
-    run(Curvature::GaussNewton, &[("X", &x), ("A", &given)]).unwrap();
-    let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
-    let apart: Vec<f64> = d_given.to_vec::<f64>().iter().zip(&exact).map(|(a, b)| a - b).collect();
-    assert!((1e-6..0.3).contains(&(norm(&apart) / norm(&exact))), "{}", norm(&apart) / norm(&exact));
-
-    let far = image(&a, ScalarType::F64);
-    let error = run(Curvature::GaussNewton, &[("X", &far), ("A", &given)]).unwrap_err().to_string();
-    assert!(error.starts_with("the unknowns are no minimum: one is about "), "{error}");
-    assert!(error.ends_with(" % of |x| away; solve to a smaller tolerance first"), "{error}");
 }
 
 /// All methods reach the minimum that the solve finds; each at its pace.
