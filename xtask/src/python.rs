@@ -1,4 +1,5 @@
-//! The Python package: built into an environment of its own, `python/` beside cargo's artifacts, and tested there with NumPy alone.
+//! The Python package: built into an environment of its own, `python/` beside cargo's artifacts, and tested there with NumPy alone; with PyTorch by the
+//! environment of the peers, if that is there.
 
 use crate::apt;
 use crate::process::{Failure, artifacts, cargo, root, task};
@@ -29,6 +30,23 @@ pub fn python() -> Result<(), Failure> {
         .run()?;
     // What is tested is compiled.
     task(&[&program("python"), "-m", "unittest", "discover", "--start-directory", "python/tests"])
+        .env("SUMSQ_CACHE", "off")
+        .run()?;
+    torch()
+}
+
+/// The tests of `sumsq.torch`, by the Python that `cargo xtask setup --peers` has given PyTorch. What was built goes with any version, and lies in
+/// `python/sumsq`.
+fn torch() -> Result<(), Failure> {
+    let theirs = artifacts("peers")?.join("torch/bin/python");
+    if !theirs.is_file() {
+        println!("sumsq.torch is not tested: `cargo xtask setup --peers` installs PyTorch");
+        return Ok(());
+    }
+    let line =
+        ["-m", "unittest", "discover", "--start-directory", "python/tests", "--pattern", "test_torch.py"];
+    task(&[&[&*theirs.to_string_lossy()], &line[..]].concat())
+        .env("PYTHONPATH", "python")
         .env("SUMSQ_CACHE", "off")
         .run()
 }
