@@ -317,7 +317,8 @@ pub enum Shown {
 }
 
 fn pipeline_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(sumsq_examples::pipelines::ALL.map(|application| application.name))
+    use sumsq_examples::pipelines::{ALL, OF_DEMOS};
+    PossibleValuesParser::new(ALL.into_iter().chain(OF_DEMOS).map(|application| application.name))
 }
 
 /// `name=value`.

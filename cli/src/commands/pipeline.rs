@@ -16,7 +16,7 @@ use sumsq::codegen::runtime::{Buffer, Pool, profile};
 use sumsq::codegen::{Pipeline, Schedule, Target};
 use sumsq::{Backend, NamedArray};
 use sumsq_examples::io::{Outputs, check_target, npz, picture};
-use sumsq_examples::pipelines::{ALL, Algorithm, Application, Picture, Planar, Planes, Prepared};
+use sumsq_examples::pipelines::{ALL, Algorithm, Application, OF_DEMOS, Picture, Planar, Planes, Prepared};
 
 /// Runs an image pipeline on pictures and arrays, or shows what it is compiled to; without a name lists all.
 pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
@@ -83,9 +83,10 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
 
 /// A line for each application, and one for each of its parameters.
 fn list() -> String {
-    let width = ALL.iter().map(|application| application.name.len()).max().unwrap_or(0);
+    let all = || ALL.into_iter().chain(OF_DEMOS);
+    let width = all().map(|application| application.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for application in ALL {
+    for application in all() {
         let _ = writeln!(text, "{:width$}  {}", application.name, application.about);
         for p in application.parameters {
             let _ = writeln!(text, "{:width$}    {}={}: {}", "", p.name, p.default(), p.about);
@@ -175,11 +176,12 @@ impl Inputs {
 }
 
 /// The schedule that was asked for by name, else the file of this name; by default that of the machine. Of a gradient it is the application's own or
-/// one made from the sizes of the inputs, on a GPU the latter: `first`, and with atomics `gpu_atomics`.
+/// one made from the sizes of the inputs, on a GPU the latter: `first`, and with atomics `gpu_atomics`. So it is where the application has none.
 fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Result<Schedule, Failure> {
     let application = algorithm.application;
     let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
-    if args.gradient {
+    let is_made = args.gradient || application.schedules.is_empty();
+    if is_made {
         let has_own = !gpu && application.schedule("gradient").is_some();
         let of_sizes = match args.schedule.as_deref() {
             Some("gpu_atomics") => Some(algorithm.first_gpu_schedule(given, true)),
@@ -203,7 +205,7 @@ fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Res
     }
     let text = std::fs::read_to_string(name).map_err(|error| {
         let known = application.schedule_names();
-        let of_sizes = match (args.gradient, gpu) {
+        let of_sizes = match (is_made, gpu) {
             (false, _) => "",
             (true, false) => "first, ",
             (true, true) => "first, gpu_atomics, ",

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, array, fit, floats};
 use crate::devices::with_driver;
 use sumsq::{ArrayData, NamedArray};
-use sumsq_examples::pipelines::{ALL, Picture};
+use sumsq_examples::pipelines::{ALL, OF_DEMOS, Picture};
 
 /// A picture that looks like noise.
 fn noise(width: usize, height: usize, channels: usize, bits: u32) -> Picture {
@@ -37,7 +37,7 @@ fn blurred(of: &Picture) -> Picture {
 fn all_are_listed() {
     let run = fit().sumsq(&["pipeline"]);
     run.succeeds();
-    for application in ALL {
+    for application in ALL.into_iter().chain(OF_DEMOS) {
         let line = run.stdout.lines().find(|line| line.split_whitespace().next() == Some(application.name));
         assert!(line.is_some_and(|line| line.ends_with(application.about)), "{}", run.stdout);
         for p in application.parameters {
@@ -356,6 +356,24 @@ pub fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
             let volume = [real("guide", &[1, 4, 5, 18]), real("input", &[1, 3, 4, 5, 18])];
             ([&[real("grid", &[1, 8, 3, 1, 2, 5])], &volume[..]].concat(), &["cell=4"])
         }
+        "burst_demosaicking" => {
+            let frames = real("frames", &[2, 9, 14]);
+            (vec![real("picture", &[3, 18, 28]), real("homography", &[2, 8]), frames], &[])
+        }
+        "deconvolution" => {
+            let images = [real("image", &[16, 23]), real("blurred", &[12, 19]), real("kernel", &[5, 5])];
+            let numbers = [real("weight", &[3]), real("threshold", &[3]), real("smooth", &[2])];
+            ([images, numbers].into_iter().flatten().collect(), &["steps=1"])
+        }
+        // A biconvex one.
+        "lens_design" => {
+            let surfaces = [("curvature", [0.5, -0.4]), ("least", [0.1, 1.2]), ("more", [0.05, 0.2])];
+            let mut arrays = surfaces.map(|(name, values)| floats(name, &[2], &values)).to_vec();
+            arrays.push(floats("index", &[4], &[1.0, 1.5, 1.0, 1.0]));
+            arrays.push(floats("sample", &[4, 2], &[0.7, 0.1, -0.5, 0.4, 0.2, -0.8, -0.3, -0.6]));
+            arrays.push(floats("field", &[3, 2], &[0.05, 1.0, 0.1, 0.9, 0.2, 0.7]));
+            (arrays, &["pupil=0.1", "aperture=0.25"])
+        }
         _ => (vec![real("input", &[21, 37, 3])], &[]),
     }
 }
@@ -364,6 +382,7 @@ pub fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
 pub fn numbers(of: &NamedArray) -> Vec<f64> {
     match &of.data {
         ArrayData::F32(v) => v.iter().map(|&v| v.into()).collect(),
+        ArrayData::F64(v) => v.clone(),
         ArrayData::Bytes(v) => v.iter().map(|&v| v.into()).collect(),
         ArrayData::Int(v, _) => v.iter().map(|&v| v as f64).collect(),
         other => panic!("{other:?} is no output"),

@@ -10,6 +10,7 @@
 //! change of the result is had in two ways: a solve's own derivative, stage by stage from the last (`chain`), and the conjugate
 //! gradients of all stages as one program run backwards (`unrolled`).
 
+mod application;
 mod blur;
 mod chain;
 mod parameters;
@@ -17,6 +18,7 @@ mod pipelines;
 mod training;
 mod unrolled;
 
+pub(crate) use application::APPLICATION;
 pub use blur::{Blurred, NOISE, Plane, SIDE, motion};
 pub use chain::{Deconvolver, Derivative, Solution};
 pub use parameters::{Parameters, Stage, Weights};

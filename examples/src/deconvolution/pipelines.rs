@@ -66,7 +66,7 @@ pub(super) const FILTERS: [Filter; 5] = [
 ];
 
 impl Filter {
-    fn of(&self, f: &impl Source, [x, y]: [Var; 2]) -> Expr {
+    pub(super) fn of(&self, f: &impl Source, [x, y]: [Var; 2]) -> Expr {
         let tap = |&(i, j, factor): &(i32, i32, f64)| f.of((x + i, y + j)) * factor;
         self.taps.iter().map(tap).reduce(|a, b| a + b).unwrap_or_else(|| Expr::from(0))
     }
@@ -121,14 +121,22 @@ pub(super) fn energy(side: i32, ty: ScalarType) -> PipelineEnergy {
     domains.iter().fold(energy, |energy, (name, domain)| energy.residual_over(*name, domain, Loss::Squares))
 }
 
-/// Smooths `image` by a bilateral grid, `smooth` = (the range of brightness of a cell, the blur in cells), and gives the derivatives d of the result
-/// as targets: d q / (1 + q), where q = (d / threshold)^4, so that small ones count as 0.
+/// The pipeline of [`add_targets`], over inputs of their names.
 pub(super) fn targets() -> Pipeline {
-    let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
     let mut p = Pipeline::new("targets");
     let image = p.input(Input::strided("image", &[F32], 2));
     let [smooth, threshold] = ["smooth", "threshold"].map(|name| p.input(Input::strided(name, &[F32], 1)));
-    let near = p.func(boundary::repeat_edge("near", &image, &image.domain()));
+    for target in add_targets(&mut p, &image, &smooth, &threshold) {
+        p.output_strided(&target, Constraint::defaults(2));
+    }
+    p
+}
+
+/// Smooths `image` by a bilateral grid, `smooth` = (the range of brightness of a cell, the blur in cells), and gives the derivatives d of the result
+/// as targets: d q / (1 + q), where q = (d / threshold)^4, so that small ones count as 0.
+pub(super) fn add_targets(p: &mut Pipeline, image: &Input, smooth: &Input, threshold: &Input) -> Vec<Func> {
+    let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
+    let near = p.func(boundary::repeat_edge("near", image, &image.domain()));
 
     // A pixel counts in the two ranges about its brightness.
     let per_range = p.define("per_range", [], (1.0f32 / smooth.of(0)).min(RANGES as f32));
@@ -156,9 +164,9 @@ pub(super) fn targets() -> Pipeline {
         let sum = (-reach..=reach).map(tap).reduce(|a, b| a + b);
         p.define(name, [x, y, z, c], sum.unwrap_or_else(|| Expr::from(0)))
     };
-    let along_z = blur(&mut p, "along_z", &grid, 2, 1);
-    let along_x = blur(&mut p, "along_x", &along_z, 0, 2);
-    let along_y = blur(&mut p, "along_y", &along_x, 1, 2);
+    let along_z = blur(p, "along_z", &grid, 2, 1);
+    let along_x = blur(p, "along_x", &along_z, 0, 2);
+    let along_y = blur(p, "along_y", &along_x, 1, 2);
 
     let own = near.of((x, y));
     let (depth, bin) = (depth(&own), range(&depth(&own)));
@@ -172,12 +180,11 @@ pub(super) fn targets() -> Pipeline {
         Expr::lerp(along_y(0), along_y(1), &weights[2])
     };
     let clean = p.define("clean", [x, y], (sampled(0) + own * LEAST) / (sampled(1) + LEAST));
-    for f in &FILTERS {
+    let target = |f: &Filter| {
         let d = p.define(format!("d_{}", f.target), [x, y], f.of(&clean, [x, y]));
         let ratio = d.of((x, y)) / threshold.of(f.kind);
         let q = &ratio * &ratio * &ratio * &ratio;
-        let target = p.define(f.target, [x, y], d.of((x, y)) * (&q / (&q + 1.0)));
-        p.output_strided(&target, Constraint::defaults(2));
-    }
-    p
+        p.define(f.target, [x, y], d.of((x, y)) * (&q / (&q + 1.0)))
+    };
+    FILTERS.iter().map(target).collect()
 }

@@ -1,8 +1,8 @@
 //! An application: its algorithm, schedules, inputs and parameters.
 
-use super::ALL;
 use super::planar::Planar;
 use super::setup::{Parameter, Setup, SetupError};
+use super::{ALL, OF_DEMOS};
 use sumsq::codegen::{Error, Pipeline, Schedule, Target};
 
 /// An image pipeline by name.
@@ -19,7 +19,7 @@ pub struct Application {
     pub build: fn(&Setup) -> Pipeline,
     /// The extents of the outputs, x first, from those of the inputs in the order of the slots; or why there are none.
     pub extents: Sizes,
-    /// Schedules by name: the first is that of the CPU, `gpu` that of a GPU.
+    /// Schedules by name: the first is that of the CPU, `gpu` that of a GPU. Without any they are made from the sizes of inputs.
     pub schedules: &'static [(&'static str, &'static str)],
 }
 
@@ -71,7 +71,7 @@ pub enum Planes {
 impl Application {
     /// The application of this name.
     pub fn find(name: &str) -> Option<&'static Application> {
-        ALL.into_iter().find(|application| application.name == name)
+        ALL.into_iter().chain(OF_DEMOS).find(|application| application.name == name)
     }
 
     /// Sets it up with parameters as text, the others as by default, for pictures with samples of `bits` bits.

@@ -104,6 +104,14 @@ pub const ALL: [&Application; 28] = [
     &bicubic_warp::APPLICATION,
 ];
 
+/// Parts of demos and their energies as applications: residuals, and a stage that is solved. They take arrays alone, and have no schedules by hand:
+/// theirs are made from sizes.
+pub const OF_DEMOS: [&Application; 3] = [
+    &crate::deconvolution::APPLICATION,
+    &crate::demos::burst_demosaicking::APPLICATION,
+    &crate::demos::lens_design::APPLICATION,
+];
+
 /// A picture of several channels as Func `name`, its edge repeated.
 fn edge(p: &mut Pipeline, name: &str, picture: &Input) -> Func {
     let mut domain = picture.domain();
@@ -112,7 +120,7 @@ fn edge(p: &mut Pipeline, name: &str, picture: &Input) -> Func {
 }
 
 /// An array of a layer: its coordinates begin at 0, in all dimensions.
-fn tensor(p: &mut Pipeline, name: &str, ty: ScalarType, dims: usize) -> Input {
+pub(crate) fn tensor(p: &mut Pipeline, name: &str, ty: ScalarType, dims: usize) -> Input {
     let from_0 = |input: Input, (d, c): (usize, Constraint)| input.constrain(d, c.min(0));
     let constraints = Constraint::defaults(dims).into_iter().enumerate();
     p.input(constraints.fold(Input::strided(name, &[ty], dims), from_0))

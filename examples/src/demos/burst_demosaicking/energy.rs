@@ -8,7 +8,7 @@ use super::sampling::Sampler;
 use super::synthetic::Burst;
 use crate::demos::DemoError;
 use sumsq::codegen::runtime::{Buffer, BufferSpec};
-use sumsq::codegen::{Expr, Input, Pipeline, ScalarType::F32, Source, Var, boundary};
+use sumsq::codegen::{Expr, Func, Input, Pipeline, ScalarType::F32, Source, Var, boundary};
 use sumsq::energy::losses::LossKind;
 use sumsq::pipeline_energy::{Certificate, Course, Descent, Loss, PipelineEnergy, PipelineSolver};
 use sumsq::{CompileOptions, Control, Iteration, Precision, Report, SolveOptions};
@@ -50,9 +50,43 @@ impl Reconstruction {
     }
 }
 
+/// The sensor's pattern: red at (0, 0), blue at (1, 1), green between.
+pub(super) fn pattern(p: &mut Pipeline) -> Func {
+    let [x, y] = Var::all(["x", "y"]);
+    p.define("channel", [x, y], x % 2 + y % 2)
+}
+
+/// The middle of a pixel of a frame, in pixels of the picture.
+fn finer_place(u: Expr) -> Expr {
+    u * 2.0 + 0.5
+}
+
+/// What the picture, of this size, has at a place for pixel (x, y) of a frame, less what the frame has; 0 where the place is not in it.
+fn apart(picture: &Input, channel: &Func, place: &[Expr; 2], [width, height]: &[Expr; 2], of: Expr) -> Expr {
+    let [x, y] = Var::all(["x", "y"]);
+    let pixel = |u, v| picture.of((u, v, channel.of((x, y))));
+    let (value, seen) = Sampler::Mean.sample(place, [width, height], pixel);
+    Expr::select(seen, value - of, Expr::constant(F32, 0.0))
+}
+
+/// Adds the residuals of frames of this size at the places that homographies say: `of_others(x, y, n)`.
+pub(super) fn of_others(
+    p: &mut Pipeline,
+    channel: &Func,
+    [picture, homography, frames]: [&Input; 3],
+    size: [&Expr; 2],
+) -> Func {
+    let [x, y, n] = Var::all(["x", "y", "n"]);
+    let there = moved(&|k| homography.of((k, n)), [&x.expr(), &y.expr()], size);
+    let place = p.define_tuple("place", [x, y, n], there.map(finer_place).to_vec());
+    let there = [0, 1].map(|d| place.at(&[x, y, n].map(Expr::from), d));
+    let value = apart(picture, channel, &there, &size.map(|n| n * 2), frames.of((x, y, n)));
+    p.define("of_others", [x, y, n], value)
+}
+
 /// The energy with a prior of this weight, over unknown `picture` (x, y, channel) and `homography` (number, frame).
 pub fn energy(weight: f32) -> PipelineEnergy {
-    let [x, y, c, n] = ["x", "y", "c", "n"].map(Var::new);
+    let [x, y, c] = ["x", "y", "c"].map(Var::new);
     let mut p = Pipeline::new("burst_demosaicking");
     let picture = p.input(Input::strided("picture", &[F32], 3));
     let homography = p.input(Input::strided("homography", &[F32], 2));
@@ -60,22 +94,10 @@ pub fn energy(weight: f32) -> PipelineEnergy {
     let frames = p.input(Input::strided("frames", &[F32], 3));
     let (width, height) = (first.extent(0), first.extent(1));
     let finer = [&width * 2, &height * 2];
-    // The sensor's pattern: red at (0, 0), blue at (1, 1), green between.
-    let channel = p.define("channel", [x, y], x % 2 + y % 2);
-    // The middle of a pixel of a frame, in pixels of the picture.
-    let finer_place = |u: Expr| u * 2.0 + 0.5;
-    let sample = |place: &[Expr; 2]| {
-        Sampler::Mean.sample(place, [&finer[0], &finer[1]], |u, v| picture.of((u, v, channel.of((x, y)))))
-    };
-    let zero = Expr::constant(F32, 0.0);
-    let apart = |(value, seen): (Expr, Expr), of: Expr| Expr::select(seen, value - of, zero.clone());
-
+    let channel = pattern(&mut p);
     let here = [x, y].map(|v| finer_place(v.expr().cast(F32)));
-    p.define("of_first", [x, y], apart(sample(&here), first.of((x, y))));
-    let there = moved(&|k| homography.of((k, n)), [&x.expr(), &y.expr()], [&width, &height]);
-    let place = p.define_tuple("place", [x, y, n], there.map(finer_place).to_vec());
-    let there = [0, 1].map(|d| place.at(&[x, y, n].map(Expr::from), d));
-    p.define("of_others", [x, y, n], apart(sample(&there), frames.of((x, y, n))));
+    p.define("of_first", [x, y], apart(&picture, &channel, &here, &finer, first.of((x, y))));
+    of_others(&mut p, &channel, [&picture, &homography, &frames], [&width, &height]);
 
     let [across, down, _] = <[_; 3]>::try_from(picture.domain()).unwrap_or_default();
     let near = p.func(boundary::repeat_edge("near", &picture, &[across, down, None]));

@@ -7,6 +7,7 @@
 //! (`align`).
 
 mod align;
+mod application;
 mod energy;
 mod homography;
 mod sampling;
@@ -18,6 +19,7 @@ use crate::demosaicking::Demosaicker;
 use crate::panels;
 use crate::pipelines::{Planar, Values};
 pub use align::align;
+pub(crate) use application::APPLICATION;
 pub use energy::{
     Reconstruction, WEIGHT, certified, energy, reconstruct, reconstruct_by_adam, solve_options,
 };

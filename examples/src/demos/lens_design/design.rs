@@ -23,6 +23,30 @@ const BACK: f64 = 0.05;
 /// The same along every ray, so that no two surfaces meet within the beams.
 const EDGE: f64 = 0.003;
 
+/// Adds the sums of each field's spot, over the rays that are not lost, and the residuals of rays against its centre: `spot(i, j)`.
+pub(super) fn spots(p: &mut Pipeline, t: &Tracer) -> (Func, Func) {
+    let [i, j] = Var::all(["i", "j"]);
+    let (i_, j_) = (i.expr(), j.expr());
+    let zero = || Expr::float(F64, 0.0);
+    let rays = (&t.samples * &t.fields).cast(F64);
+    let kept = |i: &Expr, j: &Expr| t.at_sensor(i, j, SPARE).gt(LEAST);
+    let samples = RDom::new([("n", 0, t.samples.clone())]);
+    let n = samples.var(0);
+    let counted = |e: Expr| Expr::select(kept(&n, &j_), e, zero());
+    let one = Expr::float(F64, 1.0);
+    let terms = vec![counted(t.at_sensor(&n, &j_, 0)), counted(t.at_sensor(&n, &j_, 1)), counted(one)];
+    let sums = p.func(Func::sum("sums", &[j], samples.clone(), terms));
+    let off = |c: usize| (t.at_sensor(&i_, &j_, c) - centre(&sums, &j_, c)) * SPOT / rays.sqrt();
+    let spot = (0..2).map(|c| Expr::select(kept(&i_, &j_), off(c), zero())).collect();
+    let spot = p.define_tuple("spot", [i, j], spot);
+    (sums, spot)
+}
+
+/// The centre of field j's spot by [`spots`]' sums.
+fn centre(sums: &Func, j: &Expr, c: usize) -> Expr {
+    sums.at(from_ref(j), c) / sums.at(from_ref(j), 2).max(1.0)
+}
+
 /// The energy over unknown `curvature`, `more` (what each gap has beyond the least) and `pupil`:
 ///
 /// | residual | holds |
@@ -41,20 +65,8 @@ pub fn energy() -> PipelineEnergy {
     let float = |v: f64| Expr::float(F64, v);
     let zero = || float(0.0);
     let (i_, j_) = (i.expr(), j.expr());
-    let rays = (&t.samples * &t.fields).cast(F64);
-    let kept = |i: &Expr, j: &Expr| t.at_sensor(i, j, SPARE).gt(LEAST);
-
-    let samples = RDom::new([("n", 0, t.samples.clone())]);
-    let n = samples.var(0);
-    let counted = |e: Expr| Expr::select(kept(&n, &j_), e, zero());
-    let terms = vec![counted(t.at_sensor(&n, &j_, 0)), counted(t.at_sensor(&n, &j_, 1)), counted(float(1.0))];
-    let sums = p.func(Func::sum("sums", &[j], samples.clone(), terms));
-    let centre = |c: usize| sums.at(from_ref(&j_), c) / sums.at(from_ref(&j_), 2).max(1.0);
-    let off = |c: usize| (t.at_sensor(&i_, &j_, c) - centre(c)) * SPOT / rays.sqrt();
-    let spot = (0..2).map(|c| Expr::select(kept(&i_, &j_), off(c), zero())).collect();
-    p.define_tuple("spot", [i, j], spot);
-
-    p.define("field_of_view", [j], (centre(1) - &focal * t.field.of((0, j))) * FIELD);
+    let (sums, _) = spots(&mut p, &t);
+    p.define("field_of_view", [j], (centre(&sums, &j_, 1) - &focal * t.field.of((0, j))) * FIELD);
 
     let short = (t.at_sensor(&i_, &j_, SPARE) - 2.0 * LEAST).min(0.0);
     p.define("lost", [i, j], short * LENGTH);

@@ -9,7 +9,9 @@
 //! | `trace` | the ray tracer, a pipeline |
 //! | `design` | the energy over it, its solver |
 //! | `drawing` | sections and spots |
+//! | `application` | the spots by the lens's numbers, for `sumsq pipeline` |
 
+mod application;
 mod design;
 mod drawing;
 mod lens;
@@ -18,6 +20,7 @@ mod trace;
 use super::DemoError;
 use super::run::Run;
 use crate::panels;
+pub(crate) use application::APPLICATION;
 pub use design::{Designer, energy};
 pub use lens::{Beams, Lens};
 use std::time::Instant;
