@@ -32,9 +32,9 @@ usage: cargo xtask TASK
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
   fuzz [pipelines|gradients|energies|bytes|guided|structs] [N] [SEED]
-                  N random cases from SEED on (the clock's): pipelines under schedules, expressions, and programs; energies
-                  against an interpreter; files that are nearly right, blindly or led by what they reach; calls of the C
-                  interfaces. A failing case is printed, the first two kinds shrunk
+                  N random cases from SEED on (the clock's): pipelines under schedules, expressions, and programs; adjoints
+                  against dual numbers; energies against an interpreter; files that are nearly right, blindly or led by what
+                  they reach; calls of the C interfaces. A failing case is printed, the first three kinds shrunk
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
   bundle          target/sumsq-bundle.tar.gz for a machine with a GPU, that may have neither Rust nor a network: checks, measurements,
                   cases, peers' sources (benches/README.md)
@@ -42,7 +42,8 @@ usage: cargo xtask TASK
                   another release build of the tool against this tree's: LLVM text of all energies, bits of the
                   demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
   how-to          docs/patches: each applies, touches few files, and passes the tests that it names
-  python          the Python package: built in an environment of its own below target/, and tested
+  python          the Python package: built in an environment of its own below target/, and tested there; with PyTorch, too, where
+                  setup --peers has installed it
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   notices         writes THIRD_PARTY.txt: crates that the tool and the C library contain, with their licences
   deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)

@@ -1,6 +1,7 @@
-//! Pipelines to be derived, among them random ones of one and two dimensions, in f64: index maps, boundaries, updates of every form.
+//! Pipelines to be derived, among them random ones of one and two dimensions, in f64: index maps, bilinear samples, boundaries, updates of every form,
+//! tuples, places of extrema, parameters.
 
-use crate::reference::{Bindings, Realization};
+use crate::reference::{Bindings, Realization, Value};
 use crate::rng::Rng;
 use sumsq_codegen::ScalarType::{F64, I32};
 use sumsq_codegen::gradient::propagate_adjoints;
@@ -10,6 +11,7 @@ use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Pipeline, RDom, Scalar
 pub type Domain = Vec<(i32, usize)>;
 
 /// A pipeline with one output, and all that it needs to run.
+#[derive(Clone)]
 pub struct Differentiable {
     pub pipeline: Pipeline,
     pub bindings: Bindings,
@@ -99,6 +101,7 @@ pub fn drawn(seed: u64) -> Differentiable {
     let mut b = Builder { rng: Rng::new(seed), p: Pipeline::new("random"), made: vec![], count: 0 };
     let f = b.p.input(Input::strided("f", &[F64], 2));
     let g = b.p.input(Input::strided("g", &[F64], 1));
+    b.p.param("gain", F64);
     let plane = b.continued("cf", &f);
     let row = b.continued("cg", &g);
     b.made = vec![plane, row];
@@ -117,9 +120,10 @@ pub fn drawn(seed: u64) -> Differentiable {
     let domain: Vec<(i32, usize)> = vars.iter().map(|_| (b.rng.range(-2, 2) as i32, N as usize)).collect();
     let mut inputs = Rng::new(seed ^ 0x5eed);
     let (starts, rows) = ([(-1, N as usize), (2, N as usize + 1)], [(0, N as usize)]);
-    let mut d = Differentiable::new(b.p, &out, &domain, &["f", "g"]);
+    let mut d = Differentiable::new(b.p, &out, &domain, &["f", "g", "gain"]);
     d.bind("f", &starts, &mut inputs);
     d.bind("g", &rows, &mut inputs);
+    d.bindings.params.insert("gain".into(), Value::Float(0.75));
     d
 }
 
@@ -178,17 +182,42 @@ impl Builder {
     fn read(&mut self, vars: &[Expr]) -> Expr {
         let f = self.rng.pick(&self.made);
         let at: Vec<Expr> = f.vars.iter().map(|_| self.coordinate(vars)).collect();
-        f.at(&at, self.rng.below(f.values.len()))
+        f.at(&at, self.rng.below(floats(&f)))
+    }
+
+    /// A value between the elements of something made before, at a place that is data.
+    fn sampled(&mut self, vars: &[Expr]) -> Expr {
+        let f = self.rng.pick(&self.made);
+        let element = self.rng.below(floats(&f));
+        let axes: Vec<(Expr, Expr)> = f.vars.iter().map(|_| self.between(vars)).collect();
+        // The first axis changes fastest.
+        let corners = 1 << axes.len();
+        let taps = (0..corners).map(|corner: i32| {
+            let next = |d: usize| corner >> d & 1;
+            let at: Vec<Expr> = axes.iter().enumerate().map(|(d, (at, _))| at + next(d)).collect();
+            let shares =
+                axes.iter().enumerate().map(|(d, (_, s))| if next(d) == 1 { s.clone() } else { 1.0 - s });
+            shares.fold(f.at(&at, element), |value, share| value * share)
+        });
+        taps.reduce(|a, b| a + b).expect("a Func has dimensions")
+    }
+
+    /// A place from -2 to 2 on an axis: the element before it, and the share of the next one.
+    fn between(&mut self, vars: &[Expr]) -> (Expr, Expr) {
+        let place = self.read(vars).sin() * 2.5 + 0.2;
+        let first = place.floor();
+        let share = place - &first;
+        (first.cast(I32).clamp(-3, 2), share)
     }
 
     /// A float of moderate size.
     fn value(&mut self, vars: &[Expr], depth: usize) -> Expr {
         if depth == 0 {
-            return self.read(vars);
+            return if self.rng.percent(10) { self.sampled(vars) } else { self.read(vars) };
         }
         let other = self.rng.below(depth);
         let (a, b) = (self.value(vars, depth - 1), self.value(vars, other));
-        match self.rng.below(10) {
+        match self.rng.below(15) {
             0 | 1 => a * 0.5 + b,
             2 | 3 => a * b * 0.25,
             4 => a.sin() - b,
@@ -196,6 +225,11 @@ impl Builder {
             6 => Expr::select(a.lt(&b), (&a * &a + 0.1).sqrt(), &b),
             7 => a / (&b * &b + 1.0),
             8 => (a - b).abs(),
+            9 => (&a * &a + 0.2).log() - b,
+            10 => (a.sin() - 0.5).exp() * b,
+            11 => (&a * &a + 0.3).pow(b.sin()),
+            12 => a.powi(2) * 0.3 + b,
+            13 => a * Expr::param("gain", F64) + b * 0.5,
             _ => Expr::select(vars[0].modulo(2).eq_(0), a, b.atan2(1.5)),
         }
     }
@@ -205,7 +239,11 @@ impl Builder {
         let vars: Vec<Var> = Var::all(["x", "y"])[..dims].to_vec();
         let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
         let name = self.name("h");
-        let start = self.value(&at, 1);
+        if self.rng.percent(15) {
+            let f = self.tuple(&name, &vars);
+            return self.p.func(f);
+        }
+        let start = if self.rng.percent(15) { self.best(&at) } else { self.value(&at, 1) };
         let f = Func::new(&*name, &vars, vec![start]);
         let updated = match self.rng.below(9) {
             0 | 1 => f,
@@ -222,6 +260,42 @@ impl Builder {
         };
         let updated = if self.rng.percent(20) { self.in_place(updated, &at) } else { updated };
         self.p.func(updated)
+    }
+
+    /// Two floats and a number that counts, with an update that steps, adds up, or keeps the greater pair.
+    fn tuple(&mut self, name: &str, vars: &[Var]) -> Func {
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let starts = vec![self.value(&at, 1), self.read(&at), Expr::from(0)];
+        let f = Func::new(name, vars, starts);
+        let r = self.domain(&at);
+        let inner = Self::with(&at, &r);
+        let (a, b, n) = (f.at(&at, 0), f.at(&at, 1), f.at(&at, 2));
+        let (v, w) = (self.value(&inner, 1), self.read(&inner));
+        let values = match self.rng.below(3) {
+            0 => vec![&b * 0.5 + a.sin() * v, a * w * 0.4 + b.cos(), n + 1],
+            1 => vec![a + v * &w, b - w, n + 1],
+            _ => {
+                let is_better = v.gt(&a);
+                let either = |new: Expr, old: Expr| Expr::select(&is_better, new, old);
+                vec![either(v.clone(), a.clone()), either(w, b), either(&n + 1, n.clone())]
+            }
+        };
+        f.update(at, values, r)
+    }
+
+    /// The greatest or least value over a domain, and what lies at its place.
+    fn best(&mut self, at: &[Expr]) -> Expr {
+        let first = self.rng.range(-1, 2) as i32;
+        let r = RDom::new([(&*self.name("r"), first, self.rng.range(2, 5) as i32)]);
+        let term = self.value(&Self::with(at, &r), 1);
+        let name = self.name("best");
+        let best = match self.rng.percent(50) {
+            true => self.p.argmax(name, &r, term),
+            false => self.p.argmin(name, &r, term),
+        };
+        let f = self.rng.pick(&self.made);
+        let place: Vec<Expr> = f.vars.iter().map(|_| best[0].clone()).collect();
+        &best[1] * 0.5 + f.at(&place, 0)
     }
 
     /// A domain of one or two variables, perhaps ragged or with a predicate.
@@ -317,6 +391,11 @@ impl Builder {
         let r = if last == 0 { without_variables(r) } else { r };
         f.update(to, vec![value], r)
     }
+}
+
+/// Elements that are floats, which come first.
+fn floats(f: &Func) -> usize {
+    f.types().iter().filter(|t| t.is_float()).count()
 }
 
 fn without_variables(r: RDom) -> RDom {

@@ -6,6 +6,7 @@ pub mod program;
 mod reads;
 pub mod refused;
 pub mod schedules;
+pub mod simpler;
 
 pub use reads::reads;
 

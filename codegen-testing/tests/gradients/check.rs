@@ -11,7 +11,8 @@ use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_du
 use sumsq_codegen_testing::rng::Rng;
 
 /// A pipeline that is derived.
-pub struct Case(Differentiable);
+#[derive(Clone)]
+pub struct Case(pub Differentiable);
 
 impl Deref for Case {
     type Target = Differentiable;
@@ -178,8 +179,10 @@ impl Case {
         let adjoints = propagate_adjoints(&mut p, &[], &self.wrt).expect("adjoints");
         let named: Vec<String> = self.wrt.iter().map(|n| format!("v_{n}")).collect();
         for (name, by) in self.wrt.iter().zip(&named) {
-            let (types, dims) = (&self.pipeline.inputs[*name].types, self.domain_of(name).len());
-            p.input(loose(Input::strided(by.as_str(), types, dims)));
+            match self.pipeline.inputs.get(*name) {
+                Some(i) => drop(p.input(loose(Input::strided(by.as_str(), &i.types, i.dims)))),
+                None => drop(p.param(by.as_str(), ScalarType::F64)),
+            }
         }
         let named: Vec<(&str, &str)> = self.wrt.iter().copied().zip(named.iter().map(|n| &**n)).collect();
         let tangents = propagate_tangents(&mut p, &named).expect("tangents");
@@ -198,8 +201,11 @@ impl Case {
         });
         let products = [0, 1].map(|k| {
             let mut b = self.bindings.clone();
-            for ((_, by), v) in named.iter().zip(&directions[k]) {
-                b.inputs.insert((*by).into(), v.clone());
+            for ((name, by), v) in named.iter().zip(&directions[k]) {
+                match self.pipeline.params.contains_key(*name) {
+                    true => drop(b.params.insert((*by).into(), v.planes[0][0])),
+                    false => drop(b.inputs.insert((*by).into(), v.clone())),
+                }
             }
             let product = evaluate_over(&p, &b, &only).expect("Hessian products");
             let others = domains.iter().zip(&product).flat_map(|((name, _), h)| {
@@ -225,10 +231,9 @@ impl Case {
         for ((name, came), expected) in self.wrt.iter().zip(&d).zip(expected) {
             let near = |(a, b): (f64, &f64)| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
             let came = flat(came);
-            let text = || p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n");
             assert_eq!(came.len(), expected.len());
             let same = came.iter().copied().zip(&expected).all(near);
-            assert!(same, "d_{name} is {came:?} instead of {expected:?}\n{}", text());
+            assert!(same, "d_{name} is {came:?} instead of {expected:?}\n{}", text(&p));
         }
         self.check_exact();
     }
@@ -244,10 +249,31 @@ impl Case {
 
     /// As [`Case::check`] without differences, which mean nothing at kinks. Returns directions and tangents.
     pub fn check_exact(&self) -> (Vec<Realization>, Vec<f64>) {
+        self.check_code();
+        self.check_values()
+    }
+
+    /// Checks that the pipeline and its adjoints are the same as machine code.
+    pub fn check_code(&self) {
+        let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
+        let values = |p: &Pipeline, b: &Bindings, domains: &[Domain]| {
+            evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}\n{}", text(p)))
+        };
+        let own = std::slice::from_ref(&self.domain);
+        self.run(&self.pipeline, &self.bindings, own, &values(&self.pipeline, &self.bindings, own));
+        self.run(&p, &b, &domains, &values(&p, &b, &domains));
+    }
+
+    /// The text of its Funcs.
+    pub fn text(&self) -> String {
+        text(&self.pipeline)
+    }
+
+    /// Checks that adjoints, tangents and dual numbers agree, all of them by the reference evaluator. Returns directions and tangents.
+    pub fn check_values(&self) -> (Vec<Realization>, Vec<f64>) {
         let v = self.directions();
         let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
-        let text = || p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n");
-        let d = evaluate_over(&p, &b, &domains).unwrap_or_else(|e| panic!("{e}\n{}", text()));
+        let d = evaluate_over(&p, &b, &domains).unwrap_or_else(|e| panic!("{e}\n{}", text(&p)));
         let w = flat(&b.inputs["w"]);
         let tangent = self.tangent(&v);
         let dot = |a: &[f64], b: &[f64]| -> (f64, f64) {
@@ -262,7 +288,7 @@ impl Case {
         assert!(
             (forward - backward).abs() <= 1e-10 * scale,
             "<w, J v> = {forward}, <J^T w, v> = {backward}\n{}",
-            text()
+            text(&p)
         );
         for (i, (t, dual)) in tangent.iter().zip(self.duals(&v)).enumerate() {
             assert!(
@@ -270,10 +296,6 @@ impl Case {
                 "output {i}: tangent {t}, dual number {dual}"
             );
         }
-        let forward = evaluate_over(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain))
-            .expect("values");
-        self.run(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain), &forward);
-        self.run(&p, &b, &domains, &d);
         (v, tangent)
     }
 }
@@ -287,9 +309,7 @@ pub fn on_threads(
     s: &Schedule,
 ) -> Vec<Realization> {
     let run = |threads: usize| {
-        native::execute(p, compiled, b, domains, threads).unwrap_or_else(|e| {
-            panic!("{e}\n{s}\n{}", p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n"))
-        })
+        native::execute(p, compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}\n{}", text(p)))
     };
     let one = run(1);
     for threads in [2, 3, 5, 8] {
@@ -307,6 +327,11 @@ fn bits(r: &Realization) -> Vec<u64> {
         Value::Float(v) => v.to_bits(),
     };
     r.planes.iter().flatten().map(bits).collect()
+}
+
+/// The text of all Funcs.
+fn text(p: &Pipeline) -> String {
+    p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n")
 }
 
 /// The text of a Func's definitions.

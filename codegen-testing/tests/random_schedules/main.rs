@@ -19,6 +19,7 @@ use run::{Outcome, run};
 use sumsq_codegen::{Directive, ScalarType, Tail};
 use sumsq_codegen_testing::random::program::{Case, Executors};
 use sumsq_codegen_testing::random::refused::drop_refused;
+use sumsq_codegen_testing::random::simpler::is_read;
 use sumsq_codegen_testing::random::{differentiable, program, schedules};
 use sumsq_codegen_testing::reference::Value;
 use sumsq_codegen_testing::rng::{Rng, setting};
@@ -75,7 +76,7 @@ fn settled(case: &mut Case) -> Settled {
 /// Halves the outputs in all dimensions, but one in an input's place, which has its size, and one that another Func reads, as far as it goes. False
 /// where none gets smaller. Sizes that the schedule promises go, since they do not hold any more.
 fn halve(case: &mut Case) -> bool {
-    let fixed = |o: &str| case.in_place.contains_key(o) || shrink::is_read(case, o);
+    let fixed = |o: &str| case.in_place.contains_key(o) || is_read(&case.pipeline, o);
     let fixed: Vec<bool> = case.pipeline.outputs.iter().map(|o| fixed(&o.func)).collect();
     let own = case.domains.iter_mut().zip(fixed).filter(|(_, fixed)| !fixed).flat_map(|(domain, _)| domain);
     let mut halved = false;

@@ -2,13 +2,11 @@
 
 use crate::run::{Outcome, run};
 use std::fmt::Write;
-use sumsq_codegen::{Expr, Func, Update};
-use sumsq_codegen_testing::check::with_halo;
+use sumsq_codegen::Expr;
 use sumsq_codegen_testing::random::program::Case;
 use sumsq_codegen_testing::random::program::buffers::layout_text;
-use sumsq_codegen_testing::random::reads;
-use sumsq_codegen_testing::reference::{Realization, Value};
-use sumsq_codegen_testing::smaller::smaller;
+use sumsq_codegen_testing::random::simpler::{cut, is_read, simpler};
+use sumsq_codegen_testing::reference::Value;
 
 /// Runs before the search gives up: every one compiles.
 const MOST_RUNS: usize = 1500;
@@ -115,88 +113,9 @@ fn candidates(case: &Case) -> Vec<Case> {
     out
 }
 
-/// The first half of an input in dimension `d`.
-fn cut(r: &Realization, d: usize) -> Realization {
-    let mut extents = r.extents.clone();
-    extents[d] /= 2;
-    let mut out = Realization::zeros(&r.types, &extents).moved_to(&r.min);
-    for (i, at) in out.points().iter().enumerate() {
-        for k in 0..r.types.len() {
-            out.planes[k][i] = r.get(at, k).unwrap_or(Value::zero(r.types[k]));
-        }
-    }
-    with_halo(&out, &r.halo)
-}
-
 /// Tells whether a Func is an output or is called.
 fn is_needed(case: &Case, name: &str) -> bool {
-    case.pipeline.outputs.iter().any(|o| *o.func == *name) || is_read(case, name)
-}
-
-/// Tells whether another Func reads this one.
-pub fn is_read(case: &Case, name: &str) -> bool {
-    case.pipeline.funcs.values().filter(|g| *g.name != *name).any(|g| {
-        let updates = g.updates.iter().flat_map(|u| {
-            let bounds = u.rdom.vars.iter().flat_map(|r| [&r.min, &r.extent]);
-            u.args.iter().chain(&u.values).chain(&u.rdom.predicate).chain(bounds)
-        });
-        g.values.iter().chain(updates).any(|e| reads(e, name))
-    })
-}
-
-/// The Func without its last update, or with simpler definitions.
-fn simpler(f: &Func) -> Vec<Func> {
-    let mut out = vec![];
-    let mut with = |change: &dyn Fn(&mut Func)| {
-        let mut g = f.clone();
-        change(&mut g);
-        out.push(g);
-    };
-    if !f.updates.is_empty() {
-        with(&|g| drop(g.updates.pop()));
-    }
-    for (k, v) in f.values.iter().enumerate() {
-        for e in smaller(v) {
-            with(&|g| g.values[k] = e.clone());
-        }
-    }
-    for (i, update) in f.updates.iter().enumerate() {
-        for u in simpler_updates(update) {
-            with(&|g| g.updates[i] = u.clone());
-        }
-    }
-    out
-}
-
-fn simpler_updates(update: &Update) -> Vec<Update> {
-    let mut out = vec![];
-    let mut with = |change: &dyn Fn(&mut Update)| {
-        let mut u = update.clone();
-        change(&mut u);
-        out.push(u);
-    };
-    if let Some(p) = &update.rdom.predicate {
-        with(&|u| u.rdom.predicate = None);
-        for e in smaller(p) {
-            with(&|u| u.rdom.predicate = Some(e.clone()));
-        }
-    }
-    for (i, r) in update.rdom.vars.iter().enumerate() {
-        if r.extent.as_int() != Some(1) {
-            with(&|u| u.rdom.vars[i].extent = Expr::from(1));
-        }
-    }
-    for (k, v) in update.values.iter().enumerate() {
-        for e in smaller(v) {
-            with(&|u| u.values[k] = e.clone());
-        }
-    }
-    for (k, a) in update.args.iter().enumerate() {
-        for e in smaller(a) {
-            with(&|u| u.args[k] = e.clone());
-        }
-    }
-    out
+    case.pipeline.outputs.iter().any(|o| *o.func == *name) || is_read(&case.pipeline, name)
 }
 
 /// A case as text.
