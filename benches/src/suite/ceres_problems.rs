@@ -30,11 +30,31 @@ pub struct Case {
     pub inputs: Vec<NamedArray>,
     /// The goal at which a side is done.
     pub goal: Goal,
+    /// Linear solvers of Ceres.
+    pub linear: [Linear; 2],
+}
+
+/// A linear solver of Ceres.
+#[derive(Clone, Copy)]
+pub struct Linear {
+    /// Its name.
+    pub name: &'static str,
+    /// The parameter blocks that suit it (`Blocks` in the peer's `instance.h`).
+    pub blocks: &'static str,
     /// Ratio of times that sumsq is to reach.
     pub factor: f64,
-    /// Linear solvers of Ceres, each with the parameter blocks that suit it (`Blocks` in the peer's `instance.h`).
-    pub linear: &'static [(&'static str, &'static str)],
 }
+
+/// Both linear solvers over these blocks, with the ratios that sumsq is to reach.
+fn linear(blocks: [&'static str; 2], [cgnr, cholesky]: [f64; 2]) -> [Linear; 2] {
+    [
+        Linear { name: "cgnr", blocks: blocks[0], factor: cgnr },
+        Linear { name: "cholesky", blocks: blocks[1], factor: cholesky },
+    ]
+}
+
+/// Blocks of all unknowns of an element, for both.
+const ELEMENTS: [&str; 2] = ["element", "element"];
 
 /// The problems, or which of them lack their inputs: all inputs are part of the project, but for those of the two published
 /// problems, which may not be.
@@ -64,22 +84,24 @@ pub fn image_warping() -> Result<Case, String> {
         text: energy_file("image_warping")?,
         inputs,
         goal: Goal::Energies { targets: &[200.0, 100.0, 80.0], radii: &[1e4, 1e5, 1e6] },
-        factor: 15.0,
-        linear: &[("cgnr", "element"), ("cholesky", "element")],
+        linear: linear(ELEMENTS, [80.0, 30.0]),
     })
 }
 
 /// A posed mesh.
 pub fn dog() -> Result<Case, String> {
-    arap_case(arap_mesh_deformation::Scene::dog_17k())
+    arap_case(arap_mesh_deformation::Scene::dog_17k(), [25.0, 20.0])
 }
 
 /// The same with four triangles for each.
 pub fn finer_dog() -> Result<Case, String> {
-    arap_case(arap_mesh_deformation::Scene::dog_68k())
+    arap_case(arap_mesh_deformation::Scene::dog_68k(), [10.0, 10.0])
 }
 
-fn arap_case(scene: Result<arap_mesh_deformation::Scene, DemoError>) -> Result<Case, String> {
+fn arap_case(
+    scene: Result<arap_mesh_deformation::Scene, DemoError>,
+    factors: [f64; 2],
+) -> Result<Case, String> {
     let scene = scene.map_err(|e| e.to_string())?;
     let problem = scene.problem();
     let vertices = problem.inputs[0].shape[0];
@@ -89,8 +111,7 @@ fn arap_case(scene: Result<arap_mesh_deformation::Scene, DemoError>) -> Result<C
         text: energy_file(problem.energy)?,
         inputs: with_dims(problem, &[("N", vertices)]),
         goal: Goal::Lowest { steps: NO_LIMIT },
-        factor: 10.0,
-        linear: &[("cgnr", "element"), ("cholesky", "element")],
+        linear: linear(ELEMENTS, factors),
     })
 }
 
@@ -109,8 +130,7 @@ fn poisson_case(name: String, inputs: Vec<NamedArray>) -> Result<Case, String> {
         text: energy_file("poisson_image_editing")?,
         inputs,
         goal: Goal::Lowest { steps: NO_LIMIT },
-        factor: 15.0,
-        linear: &[("cgnr", "element"), ("cholesky", "unknown")],
+        linear: linear(["element", "unknown"], [70.0, 45.0]),
     })
 }
 
@@ -120,20 +140,19 @@ pub fn skull() -> Result<Case, String> {
     let problem = scene.problem();
     let (height, width) = (problem.inputs[0].shape[0], problem.inputs[0].shape[1]);
     let inputs = with_dims(problem, &[("W", width), ("H", height)]);
-    shading_case(format!("shape_from_shading {width} x {height}, skull"), inputs)
+    shading_case(format!("shape_from_shading {width} x {height}, skull"), inputs, [72.0, 115.0])
 }
 
 /// Both sides creep on for thousands of steps, since the energy jumps where pixels become discontinuous; 50 steps are both sides'
 /// default.
-fn shading_case(name: String, inputs: Vec<NamedArray>) -> Result<Case, String> {
+fn shading_case(name: String, inputs: Vec<NamedArray>, factors: [f64; 2]) -> Result<Case, String> {
     Ok(Case {
         name,
         energy: "shape_from_shading",
         text: energy_file("shape_from_shading")?,
         inputs,
         goal: Goal::Lowest { steps: 50 },
-        factor: 50.0,
-        linear: &[("cgnr", "element"), ("cholesky", "element")],
+        linear: linear(ELEMENTS, factors),
     })
 }
 
@@ -199,7 +218,7 @@ fn published_shape_from_shading() -> Result<Case, String> {
         };
         inputs.extend(names.iter().zip(values).map(param));
     }
-    shading_case(format!("shape_from_shading {width} x {height}, published"), inputs)
+    shading_case(format!("shape_from_shading {width} x {height}, published"), inputs, [105.0, 294.0])
 }
 
 /// The elements of a float32 array.
