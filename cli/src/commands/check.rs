@@ -6,7 +6,7 @@ use crate::{engine, inputs, report};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use sumsq::check::{Certificate, Disagreement, ResidualCounts, seeded_direction};
+use sumsq::check::{Certificate, Disagreement, INVERSE_RADII, ResidualCounts, seeded_direction};
 use sumsq::energy::Energy;
 use sumsq::{ArrayData, NamedArray, Precision, ProblemData};
 use sumsq_examples::io::{Outputs, check_target, npz};
@@ -116,12 +116,14 @@ fn table(certificate: &Certificate) -> String {
     let _ = writeln!(
         text,
         "\nunder the energy's Exclude and {} random masks:\n  J^T J           asymmetry {:.1e}, least v.Av {:.1e}\n  \
-         preconditioner  asymmetry {:.1e}, least v.Mv {:.1e}",
+         preconditioner  asymmetry {:.1e}, least v.Mv {:.1e} (1/R from {:.0e} to {:.0e}, and 0)",
         certificate.masks,
         certificate.asymmetry,
         certificate.least_curvature,
         certificate.preconditioner_asymmetry,
-        certificate.preconditioner_least
+        certificate.preconditioner_least,
+        INVERSE_RADII[0],
+        INVERSE_RADII[2]
     );
     let failures = certificate.failures();
     for failure in &failures {

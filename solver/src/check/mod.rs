@@ -3,7 +3,8 @@
 //! With g = J^T r and A = J^T J, at one x and for one direction v, all in float64:
 //! - g, diag(A) and A v agree with the assembled Jacobian to a relative 2-norm of [`EXPLICIT_TOLERANCE`], unknown by unknown;
 //! - they agree with a Jacobian by finite differences to [`DIFFERENCE_TOLERANCE`], where no branch flips within the step;
-//! - A is symmetric and positive semidefinite, M^-1 symmetric and positive;
+//! - A is symmetric and positive semidefinite;
+//! - M^-1 is symmetric to [`SYMMETRY_TOLERANCE`] and positive, for D of every radius of [`INVERSE_RADII`];
 //! - all of it but the differences again under random masks of excluded elements.
 //!
 //! A difference is judged against the norm of the expected part, or against its rounding noise where cancellation makes that
@@ -34,6 +35,12 @@ pub const EXPLICIT_TOLERANCE: f64 = 1e-9;
 /// Largest disagreement with finite differences.
 pub const DIFFERENCE_TOLERANCE: f64 = 1e-5;
 
+/// Largest asymmetry of M^-1, relative to the larger of |u| |M^-1 v| and |v| |M^-1 u|: what is left is the rounding of sums over all scalars.
+pub const SYMMETRY_TOLERANCE: f64 = 1e-12;
+
+/// 1/R that M^-1 is built for: a step that hardly moves, usual ones, the largest radius, Gauss-Newton.
+pub const INVERSE_RADII: [f64; 4] = [1e2, 1e-4, 1e-16, 0.0];
+
 /// Distance of a derivative image from differences of its image at which zeros are no worse; see [`DerivativeImage::off`].
 pub const IMAGE_TOLERANCE: f64 = 1.0;
 
@@ -56,8 +63,10 @@ pub trait Routines {
     fn diag(&mut self, x: &[f64]) -> Result<Vec<f64>, Self::Error>;
     /// J^T J v at x.
     fn jtjv(&mut self, x: &[f64], v: &[f64]) -> Result<Vec<f64>, Self::Error>;
-    /// M^-1 r, with the preconditioner built at x.
-    fn apply_preconditioner(&mut self, x: &[f64], r: &[f64]) -> Result<Vec<f64>, Self::Error>;
+    /// Builds M at x, with D of a radius given as 1/R.
+    fn build_preconditioner(&mut self, x: &[f64], inverse_radius: f64) -> Result<(), Self::Error>;
+    /// M^-1 r, of the M that was built last.
+    fn apply_preconditioner(&mut self, r: &[f64]) -> Result<Vec<f64>, Self::Error>;
 }
 
 /// Reason why there is no certificate.
@@ -121,9 +130,9 @@ pub struct Certificate {
     pub asymmetry: f64,
     /// Least v.(A v) / (|v| |A v|) over the masks; negative beyond rounding is wrong.
     pub least_curvature: f64,
-    /// The same of M^-1.
+    /// The same of M^-1, over the radii too.
     pub preconditioner_asymmetry: f64,
-    /// Least v.(M^-1 v) / (|v| |M^-1 v|); must be positive.
+    /// Least v.(M^-1 v) / (|v| |M^-1 v|) over masks and radii; must be positive.
     pub preconditioner_least: f64,
     /// Random masks tried.
     pub masks: usize,
@@ -169,7 +178,7 @@ impl Certificate {
             self.least_curvature,
         );
         let m = self.preconditioner_asymmetry;
-        require(m <= EXPLICIT_TOLERANCE, "the preconditioner is not symmetric", m);
+        require(m <= SYMMETRY_TOLERANCE, "the preconditioner is not symmetric", m);
         let m = self.preconditioner_least;
         require(m > 0.0, "the preconditioner is not positive", m);
         failures
@@ -344,11 +353,13 @@ impl Certificate {
         let (asymmetry, least) = probe(u, v, &au, &self.jtjv);
         self.asymmetry = worse(self.asymmetry, asymmetry);
         self.least_curvature = lower(self.least_curvature, least);
-        let mu = routines.apply_preconditioner(x, u)?;
-        let mv = routines.apply_preconditioner(x, v)?;
-        let (asymmetry, least) = probe(u, v, &mu, &mv);
-        self.preconditioner_asymmetry = worse(self.preconditioner_asymmetry, asymmetry);
-        self.preconditioner_least = lower(self.preconditioner_least, least);
+        for inverse_radius in INVERSE_RADII {
+            routines.build_preconditioner(x, inverse_radius)?;
+            let (mu, mv) = (routines.apply_preconditioner(u)?, routines.apply_preconditioner(v)?);
+            let (asymmetry, least) = probe(u, v, &mu, &mv);
+            self.preconditioner_asymmetry = worse(self.preconditioner_asymmetry, asymmetry);
+            self.preconditioner_least = lower(self.preconditioner_least, least);
+        }
         Ok(())
     }
 }

@@ -41,6 +41,8 @@ enum Fault {
     /// The mask is not obeyed.
     Mask,
     Preconditioner,
+    /// M is a little off symmetry, with the largest radius alone.
+    LargeRadius,
     NegativePreconditioner,
 }
 
@@ -50,6 +52,17 @@ struct Faulty<'a> {
     data: &'a ProblemData<'a>,
     free: Vec<Vec<bool>>,
     fault: Fault,
+    /// What M is built for: x, 1/R.
+    built: (Vec<f64>, f64),
+}
+
+fn faulty<'a>(
+    energy: &'a Energy,
+    data: &'a ProblemData<'a>,
+    free: Vec<Vec<bool>>,
+    fault: Fault,
+) -> Faulty<'a> {
+    Faulty { energy, data, free, fault, built: (vec![], 0.0) }
 }
 
 impl Faulty<'_> {
@@ -95,12 +108,19 @@ impl Routines for Faulty<'_> {
         }
         Ok(problem.scatter(&av))
     }
-    fn apply_preconditioner(&mut self, x: &[f64], r: &[f64]) -> Result<Vec<f64>, Self::Error> {
+    fn build_preconditioner(&mut self, x: &[f64], inverse_radius: f64) -> Result<(), Self::Error> {
+        self.built = (x.to_vec(), inverse_radius);
+        Ok(())
+    }
+    fn apply_preconditioner(&mut self, r: &[f64]) -> Result<Vec<f64>, Self::Error> {
         let problem = self.explicit();
         let r = problem.gather(r);
-        let mut z: Vec<f64> = r.iter().zip(problem.diag(x)).map(|(r, d)| r / (d + 1.0)).collect();
+        let (x, inverse_radius) = &self.built;
+        let shifted = |d: f64| d * (1.0 + inverse_radius) + 1.0;
+        let mut z: Vec<f64> = r.iter().zip(problem.diag(x)).map(|(r, d)| r / shifted(d)).collect();
         match self.fault {
             Fault::Preconditioner => z[0] += 0.1 * r[1],
+            Fault::LargeRadius if *inverse_radius == 1e-16 => z[0] += 1e-9 * r[1],
             Fault::NegativePreconditioner => z.iter_mut().for_each(|z| *z = -*z),
             _ => {}
         }
@@ -111,7 +131,7 @@ impl Routines for Faulty<'_> {
 fn certify(fault: Fault) -> Certificate {
     let (energy, data) = problem();
     let free = vec![vec![true; 42]; energy.spaces.len()];
-    let mut routines = Faulty { energy: &energy, data: &data, free, fault };
+    let mut routines = faulty(&energy, &data, free, fault);
     let x = data.x();
     check(&energy, &data, &mut routines, &x, &seeded_direction(x.len(), 9)).unwrap()
 }
@@ -138,6 +158,7 @@ fn every_fault_is_found() {
         (Fault::Negative, "J^T J is not positive semidefinite"),
         (Fault::Mask, "off the explicit path"),
         (Fault::Preconditioner, "the preconditioner is not symmetric"),
+        (Fault::LargeRadius, "the preconditioner is not symmetric"),
         (Fault::NegativePreconditioner, "the preconditioner is not positive"),
     ];
     for (fault, message) in cases {
@@ -152,7 +173,7 @@ fn residuals_at_a_kink_are_compared_beside_it() {
     // Every element: X(0, 0, 0) = X(0, 1, 1), where abs has its kink.
     data.set_x(&vec![0.5; data.x().len()]).unwrap();
     let free = vec![vec![true; 42]; energy.spaces.len()];
-    let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
+    let mut routines = faulty(&energy, &data, free, Fault::None);
     let x = data.x();
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
@@ -180,7 +201,7 @@ fn nothing_compared_is_not_agreed() {
     let arrays = [array("X", &[3], &x[..3]), array("T", &[1], &x[3..])];
     let data = ProblemData::bind(&energy, &arrays).unwrap();
     let free = free_elements(&energy, &data).unwrap();
-    let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
+    let mut routines = faulty(&energy, &data, free, Fault::None);
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     assert_eq!(certificate.unjudged().collect::<Vec<_>>(), ["T"]);
@@ -200,7 +221,7 @@ fn residuals_that_sample_where_unknowns_say_are_compared_with_the_given_slopes()
     let energy = Energy::from_text("test.t", text).unwrap();
     let (_, data) = problem();
     let free = vec![vec![true; 42]; energy.spaces.len()];
-    let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
+    let mut routines = faulty(&energy, &data, free, Fault::None);
     let x = data.x();
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
     assert_eq!(certificate.failures(), Vec::<String>::new());

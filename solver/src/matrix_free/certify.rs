@@ -12,6 +12,7 @@ use crate::matrix_free::scalars::{AlphaScalar, PcgScalar};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
+use crate::problem::options::SolveOptions;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::UnknownId;
 
@@ -72,11 +73,21 @@ impl<'p> Certified<'p> {
         self.plan.run(Phase::Linearise)
     }
 
-    /// M^-1 with D = 0.
-    fn damp(&mut self, x: &[f64]) -> Result<(), SolveError> {
+    /// D and M^-1 at x.
+    fn damp(&mut self, x: &[f64], inverse_radius: f64) -> Result<(), SolveError> {
         self.linearise(x)?;
+        let options = SolveOptions::default();
+        self.plan.set_number(Number::LeastDiagonal, options.min_lm_diagonal)?;
+        self.plan.set_number(Number::MostDiagonal, options.max_lm_diagonal)?;
+        self.plan.set_number(Number::Running, 0.0)?;
+        let k = self.plan.k.clone();
+        for space in &k.spaces {
+            for c in 0..space.components {
+                self.plan.set_number(Number::LargestBefore(space.id, c as u16), 0.0)?;
+            }
+        }
         self.plan.run(Phase::Scales)?;
-        self.plan.set_number(Number::InvRadius, 0.0)?;
+        self.plan.set_number(Number::InvRadius, inverse_radius)?;
         self.plan.set_number(Number::DampingScale, 1.0)?;
         self.plan.run(Phase::Damping(M))?;
         self.plan.run(Phase::Prepare(M))?;
@@ -131,7 +142,7 @@ impl Routines for Certified<'_> {
     }
 
     fn jtjv(&mut self, x: &[f64], v: &[f64]) -> Result<Vec<f64>, SolveError> {
-        self.damp(x)?;
+        self.damp(x, 0.0)?;
         let zero = vec![0.0; v.len()];
         self.sweep_a(1.0, &zero, v)?;
         self.plan.set_scalars(&AlphaScalar::ALL.map(|s| (s, 1.0)))?;
@@ -139,8 +150,11 @@ impl Routines for Certified<'_> {
         Ok(self.gather(What::DR, |s| s.components)?.into_iter().map(|r| 0.0 - r).collect())
     }
 
-    fn apply_preconditioner(&mut self, x: &[f64], r: &[f64]) -> Result<Vec<f64>, SolveError> {
-        self.damp(x)?;
+    fn build_preconditioner(&mut self, x: &[f64], inverse_radius: f64) -> Result<(), SolveError> {
+        self.damp(x, inverse_radius)
+    }
+
+    fn apply_preconditioner(&mut self, r: &[f64]) -> Result<Vec<f64>, SolveError> {
         self.sweep_a(0.0, r, &vec![0.0; r.len()])?;
         self.gather(What::PNew, |_| 0)
     }
