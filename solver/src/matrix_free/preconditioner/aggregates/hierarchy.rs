@@ -40,6 +40,8 @@ pub trait Levels: Send + Sync {
     fn correct(&mut self, pool: &Pool, r: (&Buffer, usize), to: &Buffer) -> Result<(), BufferError>;
     /// The entries of A on a level, if there is one.
     fn level(&self, level: usize) -> Option<Vec<(usize, usize, f64)>>;
+    /// The near-null candidates on the finest level, each by element and component.
+    fn candidates(&self) -> Vec<Vec<f64>>;
     /// It, as reports have it.
     fn report(&self, space: String) -> Grids;
     /// Bytes of all that it holds.
@@ -142,6 +144,11 @@ impl<S: Number> Levels for Hierarchy<S> {
         Some((0..a.pattern.rows()).flat_map(of_row).collect())
     }
 
+    fn candidates(&self) -> Vec<Vec<f64>> {
+        let (all, k) = (&self.levels[0].candidates, self.sources.candidates.len());
+        (0..k).map(|n| all.iter().skip(n).step_by(k).copied().collect()).collect()
+    }
+
     fn report(&self, space: String) -> Grids {
         let extents = self.levels.iter().skip(1).map(|l| vec![l.elements() as i32]);
         let entries = |level: &Level<S>| level.a.values.len() as f64;
@@ -181,6 +188,6 @@ fn inverse<S: Number>(level: &Level<S>) -> Option<Vec<f64>> {
             block.iter().enumerate().for_each(|(n, v)| dense[at(n)] = (*v).into());
         }
     }
-    let inverse = inverted(&dense);
+    let inverse = inverted(&dense, S::TYPE);
     Some((0..n * n).map(|at| inverse[(at / n, at % n)]).collect())
 }

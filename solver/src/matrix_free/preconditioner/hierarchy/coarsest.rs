@@ -5,19 +5,21 @@ use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinate
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::{Mat, Par};
+use sumsq_codegen::ScalarType;
 use sumsq_codegen::runtime::{Buffer, BufferError};
 
-/// The share by which the diagonal is raised: A may be singular to rounding, where nothing holds the unknowns in place.
-const SHIFT: f64 = 1e-8;
+/// The share by which the diagonal is raised, for A in float64 and in float32: A may be singular to rounding, where nothing holds the unknowns in
+/// place. There r has a part of rounding, too, which the inverse is not to make a step of.
+const SHIFTS: [f64; 2] = [1e-8, 1e-6];
 
 /// The largest raise that is tried: what rounding in float32 does to A is far less.
 const LARGEST: f64 = 1e-2;
 
-/// A^-1, symmetric and positive definite, by Cholesky in float64. Rows of scalars that take no part are 0.
-pub fn inverted(a: &Mat<f64>) -> Mat<f64> {
+/// A^-1, symmetric and positive definite, by Cholesky in float64, of A in the type that PCG has. Rows of scalars that take no part are 0.
+pub fn inverted(a: &Mat<f64>, linear: ScalarType) -> Mat<f64> {
     let n = a.nrows();
     let takes_part = |i: usize| a[(i, i)] > 0.0;
-    let mut shift = SHIFT;
+    let mut shift = SHIFTS[usize::from(linear == ScalarType::F32)];
     let mut inverse = Mat::zeros(n, n);
     while shift <= LARGEST {
         let shifted = Mat::from_fn(n, n, |i, j| match (takes_part(i) && takes_part(j), i == j) {
@@ -90,7 +92,7 @@ pub fn invert(
             }
         }
     }
-    let inverted = inverted(&dense);
+    let inverted = inverted(&dense, first.spec().ty);
     let values: Vec<f64> =
         (0..n).flat_map(|column| (0..n).map(move |row| (row, column))).map(|at| inverted[at]).collect();
     inverse.copy_from(&values)
@@ -112,7 +114,7 @@ mod tests {
             _ => 0.0,
         };
         let a = Mat::from_fn(5, 5, entry);
-        let inverse = inverted(&a);
+        let inverse = inverted(&a, ScalarType::F64);
         let inverse = DMatrix::from_fn(5, 5, |i, j| inverse[(i, j)]);
         assert_eq!(inverse, inverse.transpose());
         assert!(inverse.row(4).iter().all(|v| *v == 0.0));
