@@ -336,7 +336,7 @@ pub enum Stage {
     Routines,
     Choices,
     Schedules,
-    /// Levels of multigrid: their sizes, entries and bytes; needs --inputs
+    /// Levels of multigrid or aggregation: their sizes, entries and bytes; needs --inputs
     Hierarchy,
     Loops,
     Llvm,

@@ -11,6 +11,7 @@ use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::llvm::listing_within;
 use sumsq::codegen::runtime::cuda::{self, CudaError, DeviceInfo};
 use sumsq::energy::{Budgets, Energy, EnergyError};
+use sumsq::matrix_free::preconditioner::kinds;
 use sumsq::ptxas;
 use sumsq::{
     Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, Preconditioner, ProblemData,
@@ -191,14 +192,24 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
     Ok(text)
 }
 
-/// The levels of multigrid for the inputs in a file, whatever preconditioner the options name.
+/// The levels for the inputs in a file of the kind that the options name, or, where that has none, of the first one with levels that the energy
+/// can have. Those of aggregates are the ones at these unknowns.
 pub fn hierarchies(energy: &Energy, file: &Path, options: &CompileOptions) -> Result<String, Failure> {
     let inputs = inputs::read(file, energy, None)?;
     let data = bind(energy, &inputs)?;
-    let options = CompileOptions { preconditioner: Preconditioner::Multigrid, ..for_sizes(options, &data) };
+    let named = Some(options.preconditioner).filter(|of| of.has_levels());
+    let first = || kinds::with_levels(energy).first().copied();
+    // Where there is none multigrid says why.
+    let preconditioner = named.or_else(first).unwrap_or(Preconditioner::Multigrid);
+    let options = CompileOptions { preconditioner, ..for_sizes(options, &data) };
     let solver = Solver::compile(energy.clone(), &options).map_err(failure)?;
-    let problem = solver.plan(&data).map_err(failure)?;
-    Ok(problem.hierarchies().iter().map(|grids| format!("{grids}\n")).collect())
+    let mut problem = solver.plan(&data).map_err(failure)?;
+    let session = problem.init(&data, &SolveOptions::default()).map_err(failure)?;
+    let mut text: String = session.hierarchies().iter().map(|grids| format!("{grids}\n")).collect();
+    for space in session.without_levels() {
+        text.push_str(&format!("{space}: no levels, keeps block Jacobi\n"));
+    }
+    Ok(text)
 }
 
 /// The parameters of generated code that follow from the sizes of the inputs in a file, a line each; and the options with these sizes.

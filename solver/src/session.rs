@@ -8,7 +8,7 @@ use crate::matrix_free::plan::steps::{Grow, Run};
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
 use crate::problem::options::{Precision, SolveOptions};
-use crate::problem::report::{Iteration, Lent, Report, Seconds, Setting, Termination};
+use crate::problem::report::{Grids, Iteration, Lent, Report, Seconds, Setting, Termination};
 use crate::solver::Problem;
 use std::borrow::BorrowMut;
 use std::fmt;
@@ -264,6 +264,16 @@ impl<P: BorrowMut<Problem>> Session<P> {
         self.problem.borrow().plan.lent()
     }
 
+    /// The hierarchies that the preconditioner has now, level by level.
+    pub fn hierarchies(&self) -> Vec<Grids> {
+        self.problem.borrow().hierarchies()
+    }
+
+    /// The index spaces that have none and keep block Jacobi, where others have one.
+    pub fn without_levels(&self) -> Vec<String> {
+        self.problem.borrow().plan.without_levels()
+    }
+
     /// The records of all steps so far.
     pub fn iterations(&self) -> &[Iteration] {
         self.minimiser.iterations()
@@ -296,6 +306,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             method: self.options.method,
             preconditioner: self.run.preconditioner(),
             grids: problem.hierarchies(),
+            without_levels: problem.plan.without_levels(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
             repeatable: !problem.plan.k.spaces.iter().any(|s| s.scatters),

@@ -9,6 +9,7 @@ mod demos;
 mod determinism;
 mod devices;
 mod gradients;
+mod hierarchies;
 mod kept;
 mod linear_solver;
 mod outputs;

@@ -6,11 +6,12 @@
 //! Vanek, Mandel and Brezina, Algebraic multigrid by smoothed aggregation (Computing 56, 1996).
 
 use crate::assembled::eval::{self, Workspace};
-use crate::assembled::hierarchy::{Hierarchies, Hierarchy, Level, Scalars, System, diagonal_of, times};
+use crate::assembled::hierarchy::{
+    Hierarchies, Hierarchy, Level, Scalars, System, diagonal_of, elements_of_a_row, times,
+};
 use crate::assembled::tape::Tape;
 use crate::assembled::{Explicit, Jacobian};
 use crate::problem::aggregates::{self, Candidate, NONE};
-use crate::problem::grids;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sprs::{CsMat, TriMat};
 use std::collections::BTreeMap;
@@ -68,7 +69,7 @@ fn of_aggregates(system: &System<'_>, space: SpaceId, x: &[f64], additive: usize
     let candidates = near_null(problem, space, x, &scalars, &undamped);
     let a = &undamped + &scalars.diagonal(system.damping);
     // A bound, as of grids.
-    let bound = grids::elements_of_a_row(&problem.energy) as f64;
+    let bound = elements_of_a_row(&problem.energy) as f64;
     let mut last = Blocks::new(a, scalars.components, candidates.clone(), Some(bound));
     let mut levels = vec![last.level()];
     let mut threshold = aggregates::threshold(&problem.energy, space);

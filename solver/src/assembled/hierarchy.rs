@@ -9,7 +9,9 @@ use crate::assembled::{Explicit, Jacobian};
 use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sprs::{CsMat, TriMat};
-use sumsq_energy::model::SpaceId;
+use std::collections::BTreeSet;
+use sumsq_energy::dag::At;
+use sumsq_energy::model::{Energy, SpaceId};
 
 /// Relative shift of the diagonal of the coarsest level.
 const SHIFT: f64 = 1e-8;
@@ -229,6 +231,32 @@ impl Factor {
         self.rows.iter().zip(self.of.solve(&own).iter()).for_each(|(&i, &v)| e[i] = v);
         e
     }
+}
+
+/// Elements that one row of J reads at most, of an energy without computed arrays: a bound of the largest eigenvalue of M^-1 A, with M the
+/// blocks of A by elements.
+pub(super) fn elements_of_a_row(energy: &Energy) -> usize {
+    let mut dag = energy.dag.clone();
+    let mut places_of = |residual: usize| {
+        let value = energy.residuals[residual].value;
+        let reads = energy.residuals[residual].unknown_reads.iter();
+        let places: BTreeSet<(SpaceId, At)> = reads
+            .filter(|access| {
+                let partial = dag.derivative(value, access);
+                !dag.is_constant(partial, 0.0)
+            })
+            .map(|access| (energy.space_of(access.source), access.at.clone()))
+            .collect();
+        places
+    };
+    let own: Vec<_> = (0..energy.residuals.len()).map(&mut places_of).collect();
+    // J^T J couples what a block under a loss of second order reads together.
+    let second = |n: usize| energy.residuals[n].block.filter(|b| energy.blocks[b.index()].second_order);
+    let together = |n: usize| {
+        let all = (0..own.len()).filter(|&m| m == n || (second(n).is_some() && second(m) == second(n)));
+        all.flat_map(|m| own[m].iter()).collect::<BTreeSet<_>>().len()
+    };
+    (0..own.len()).map(together).max().unwrap_or(1).max(1)
 }
 
 /// The entries of a diagonal.

@@ -3,7 +3,9 @@
 //! Per index space whose unknowns stencils read at several offsets: A_0 is what these residuals make of J^T J, the diagonal
 //! blocks of all others, and D; P is linear along every dim. M is the preconditioner of the finest level and the diagonal of the others.
 
-use crate::assembled::hierarchy::{Hierarchies, Hierarchy, Level, Scalars, System, diagonal, diagonal_of};
+use crate::assembled::hierarchy::{
+    Hierarchies, Hierarchy, Level, Scalars, System, diagonal, diagonal_of, elements_of_a_row,
+};
 use crate::assembled::preconditioner::BlockDiagonal;
 use crate::assembled::{Explicit, Jacobian};
 use crate::problem::grids;
@@ -32,7 +34,7 @@ impl Hierarchies {
 fn of_grid(system: &System<'_>, space: SpaceId, finest: &BlockDiagonal, additive: usize) -> Hierarchy {
     let scalars = Scalars::new(system, space);
     let energy = &system.problem.energy;
-    let weight = 4.0 / (3.0 * grids::elements_of_a_row(energy) as f64);
+    let weight = 4.0 / (3.0 * elements_of_a_row(energy) as f64);
     let a = finest_matrix(system, space, &scalars);
     let mut levels = vec![Level::new(a, scalars.smoother(system, finest, weight))];
     let extents = grids::levels(&system.problem.data.extents(energy, space), scalars.components);

@@ -7,7 +7,7 @@ use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation,
 use crate::problem::aggregates;
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
-use crate::problem::grids::served;
+use crate::problem::grids;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{Lent, Report, Seconds, Setting};
@@ -66,17 +66,10 @@ pub fn solve_with(
     let started = Instant::now();
     options.check()?;
     compiled.check()?;
-    if compiled.preconditioner == Preconditioner::Multigrid
-        && linear == LinearSolver::Cg
-        && served(energy).is_empty()
-    {
-        return Err(OptionError::NoGrid.into());
-    }
-    if compiled.preconditioner == Preconditioner::Aggregation
-        && linear == LinearSolver::Cg
-        && aggregates::served(energy).is_empty()
-    {
-        return Err(OptionError::NoAggregates.into());
+    match compiled.preconditioner {
+        Preconditioner::Multigrid if linear == LinearSolver::Cg => grids::check(energy)?,
+        Preconditioner::Aggregation if linear == LinearSolver::Cg => aggregates::check(energy)?,
+        _ => {}
     }
     let threads = Threads::new(compiled.threads);
     let (energy, options) = (&compiled.losses.apply(energy.clone()), &options.decided_for(energy));
@@ -121,6 +114,7 @@ pub fn solve_with(
         method: options.method,
         preconditioner: host.model.preconditioner(),
         grids: vec![],
+        without_levels: vec![],
         device: "the assembled Jacobian".to_string(),
         backend: "cpu",
         repeatable: true,

@@ -51,7 +51,7 @@ use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
 use crate::matrix_free::vectors::{Extents, Initial};
-use crate::problem::blocks;
+use crate::problem::{blocks, grids};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -162,7 +162,8 @@ fn bare_space(
     };
     let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
     let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
-    let has_hierarchies = preconditioners.iter().any(|m| m.has_hierarchies());
+    let has_hierarchies =
+        preconditioners.iter().any(|m| m.has_hierarchies()) && grids::served(energy).contains(&id);
     let coupled = |i, j| couples(energy, routines, id, i, j);
     let of = || Hierarchy::of(&routines.couplings, id, (space.dims, space.components), &coupled);
     let hierarchy = if has_hierarchies { of() } else { None };

@@ -299,6 +299,7 @@ impl PipelineSolver {
             threads: self.pool.threads(),
             memory,
             grids: Vec::new(),
+            without_levels: Vec::new(),
         };
         let mut report = Report::new(minimiser.finish(), setting, seconds, warnings);
         let kept = host.model.kept.bytes();

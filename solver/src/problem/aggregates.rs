@@ -4,11 +4,16 @@
 //! An unknown is *local* if no residual reads it at two elements (angles, rotations, weights), else *spread*. Near-null vectors
 //! are what the energy hardly resists: see [`Candidate`].
 
-use crate::problem::grids::reads_of;
+use crate::problem::grids::{self, reads_of};
+use crate::problem::options::{OptionError, Preconditioner};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use sumsq_energy::dag::{Access, Source};
+use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, NearNull, SpaceId, UnknownId};
+
+/// Scalars of an element at most: the finest level is made of blocks of all of them.
+pub const MOST_COMPONENTS: usize = 16;
 
 /// Scalars of the coarsest level at most.
 pub const COARSEST: usize = 300;
@@ -68,11 +73,41 @@ pub fn given(energy: &Energy, space: SpaceId) -> Vec<(usize, &NearNull)> {
     own.map(|n| (first(n.unknown), n)).collect()
 }
 
-/// The spaces that have a hierarchy: those with a spread unknown.
+/// The spaces that have a hierarchy: elements of the others that are [`spread`] have too many unknowns.
 pub fn served(energy: &Energy) -> Vec<SpaceId> {
+    let mut all = spread(energy);
+    all.retain(|&s| component_count(energy, s) <= MOST_COMPONENTS);
+    all
+}
+
+/// Tells whether an energy has such a space.
+///
+/// # Errors
+/// The reason why not, and what to use instead.
+pub fn check(energy: &Energy) -> Result<(), OptionError> {
+    if !served(energy).is_empty() {
+        return Ok(());
+    }
+    let other = if grids::served(energy).is_empty() {
+        Preconditioner::BlockJacobi
+    } else {
+        Preconditioner::Multigrid
+    };
+    let (kind, instead) = (Preconditioner::Aggregation.name(), other.name());
+    let fewest = spread(energy).into_iter().map(|s| component_count(energy, s)).min();
+    Err(fewest.map_or(OptionError::NoAggregates { instead }, |came| OptionError::WideElements {
+        kind,
+        most: MOST_COMPONENTS,
+        came,
+        instead,
+    }))
+}
+
+/// The spaces with a spread unknown.
+fn spread(energy: &Energy) -> Vec<SpaceId> {
     let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-    let served = |&s: &SpaceId| !energy.is_global(s) && spread_components(energy, s).contains(&true);
-    spaces.filter(served).collect()
+    let spread = |&s: &SpaceId| !energy.is_global(s) && spread_components(energy, s).contains(&true);
+    spaces.filter(spread).collect()
 }
 
 /// Per component of a space, unknowns in order of declaration: whether its unknown is spread.
@@ -136,7 +171,7 @@ pub fn candidates(energy: &Energy, space: SpaceId) -> Vec<Candidate> {
 
 /// The threshold of strength on the finest level of a space; coarser levels have [`COUPLED`].
 pub fn threshold(energy: &Energy, space: SpaceId) -> f64 {
-    if super::grids::served(energy).contains(&space) { GRID_THRESHOLD } else { COUPLED }
+    if grids::coupled(energy).contains(&space) { GRID_THRESHOLD } else { COUPLED }
 }
 
 /// The aggregate of every element, and their number.

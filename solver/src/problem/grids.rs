@@ -1,7 +1,9 @@
 //! Facts about hierarchies of grids that follow from an energy and its sizes: both paths have the same.
 
-use std::collections::BTreeSet;
+use crate::problem::aggregates;
+use crate::problem::options::{OptionError, Preconditioner};
 use sumsq_energy::dag::{Access, At};
+use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
 /// Scalars of the coarsest level at most. Its inverse is dense, and on small grids most of a set-up. Volumes, which shrink eightfold a level, have more:
@@ -10,8 +12,39 @@ fn coarsest(dims: usize) -> usize {
     if dims < 3 { 100 } else { 300 }
 }
 
-/// The spaces of an energy whose unknowns some residual reads at several offsets.
+/// The spaces of an energy that have a hierarchy of grids: elements of the others that are [`coupled`] have too many unknowns.
 pub fn served(energy: &Energy) -> Vec<SpaceId> {
+    let mut all = coupled(energy);
+    all.retain(|&s| component_count(energy, s) <= most_components(energy.spaces[s.index()].len()));
+    all
+}
+
+/// Tells whether an energy has such a space.
+///
+/// # Errors
+/// The reason why not, and what to use instead.
+pub fn check(energy: &Energy) -> Result<(), OptionError> {
+    if !served(energy).is_empty() {
+        return Ok(());
+    }
+    let other = if aggregates::served(energy).is_empty() {
+        Preconditioner::BlockJacobi
+    } else {
+        Preconditioner::Aggregation
+    };
+    let instead = other.name();
+    Err(match coupled(energy).first() {
+        None => OptionError::NoGrid { instead },
+        Some(&space) => {
+            let dims = energy.spaces[space.index()].len();
+            let (most, came) = (most_components(dims), component_count(energy, space));
+            OptionError::WideGrid { dims, most, came, instead }
+        }
+    })
+}
+
+/// The spaces of an energy whose unknowns some residual reads at several offsets.
+pub fn coupled(energy: &Energy) -> Vec<SpaceId> {
     let spaces = (0..energy.spaces.len() as u32).map(SpaceId).filter(|&s| !energy.is_global(s));
     let couples = |space: SpaceId| {
         let own = energy.residuals.iter().filter(|r| r.domain == Domain::Space(space));
@@ -22,15 +55,6 @@ pub fn served(energy: &Energy) -> Vec<SpaceId> {
         })
     };
     spaces.filter(|&s| couples(s)).collect()
-}
-
-/// Elements that one row of J reads at most.
-pub fn elements_of_a_row(energy: &Energy) -> usize {
-    let count = |n: usize| {
-        let places = reads_of(energy, n).into_iter().map(|a| (energy.space_of(a.source), &a.at));
-        places.collect::<BTreeSet<_>>().len()
-    };
-    (0..energy.residuals.len()).map(count).max().unwrap_or(1).max(1)
 }
 
 /// Unknowns that a residual reads, with all of its block under a loss of second order: J^T J couples what is read together.

@@ -68,7 +68,7 @@ impl Preconditioner {
     }
 
     /// True of kinds with coarser levels.
-    pub(crate) fn has_levels(self) -> bool {
+    pub fn has_levels(self) -> bool {
         matches!(self, Preconditioner::Multigrid | Preconditioner::Aggregation)
     }
 
@@ -371,8 +371,8 @@ pub enum OptionError {
         /// The value that was given.
         came: usize,
     },
-    /// Elements have too many unknown scalars.
-    #[error("{kind} takes at most {most} unknowns per element, this energy has {came}: use block_jacobi")]
+    /// Elements of every index space that could be served have too many unknown scalars.
+    #[error("{kind} takes at most {most} unknowns per element, this energy has {came}: use {instead}")]
     WideElements {
         /// The preconditioner.
         kind: &'static str,
@@ -380,20 +380,28 @@ pub enum OptionError {
         most: usize,
         /// The energy's.
         came: usize,
+        /// A preconditioner that it can have.
+        instead: &'static str,
     },
     /// There is no grid to make coarser.
     #[error(
-        "multigrid needs an index space whose unknowns some residual reads at several offsets, this energy has none: use block_jacobi"
+        "multigrid needs an index space whose unknowns some residual reads at several offsets, this energy has none: use {instead}"
     )]
-    NoGrid,
+    NoGrid {
+        /// A preconditioner that the energy can have.
+        instead: &'static str,
+    },
     /// There are no elements to aggregate.
     #[error(
-        "aggregation needs an unknown that some residual reads at two elements, this energy has none: use block_jacobi"
+        "aggregation needs an unknown that some residual reads at two elements, this energy has none: use {instead}"
     )]
-    NoAggregates,
-    /// The entries of A on coarser levels would make too much code.
+    NoAggregates {
+        /// A preconditioner that the energy can have.
+        instead: &'static str,
+    },
+    /// The entries of A on coarser levels would make too much code, in every index space that has a grid.
     #[error(
-        "multigrid takes at most {most} unknowns per element of an index space of {dims} dims, this energy has {came}: use block_jacobi"
+        "multigrid takes at most {most} unknowns per element of an index space of {dims} dims, this energy has {came}: use {instead}"
     )]
     WideGrid {
         /// Dims of the index space.
@@ -402,6 +410,8 @@ pub enum OptionError {
         most: usize,
         /// The energy's.
         came: usize,
+        /// A preconditioner that it can have.
+        instead: &'static str,
     },
     /// A choice that cannot be.
     #[error(transparent)]

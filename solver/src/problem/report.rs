@@ -219,6 +219,9 @@ pub struct Report {
     /// The hierarchies of grids or aggregates of the preconditioner, one per index space that has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grids>,
+    /// The index spaces that have no such hierarchy and keep block Jacobi, where others have one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_levels: Vec<String>,
     /// Of an energy over a pipeline, the values that are kept between products.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptValues>,
@@ -262,6 +265,8 @@ pub(crate) struct Setting {
     pub preconditioner: &'static str,
     /// Its hierarchies.
     pub grids: Vec<Grids>,
+    /// Spaces that have none, where others have one.
+    pub without_levels: Vec<String>,
     /// Name of the processor, or of what stands for it.
     pub device: String,
     /// `cpu` or `cuda`.
@@ -334,6 +339,7 @@ impl Report {
             method: setting.method.name(),
             preconditioner: setting.preconditioner,
             grids: setting.grids,
+            without_levels: setting.without_levels,
             kept: vec![],
             backend: setting.backend,
             repeatable: setting.repeatable,
@@ -564,6 +570,7 @@ mod tests {
             method: "lm",
             preconditioner: "jacobi",
             grids: vec![],
+            without_levels: vec![],
             kept: vec![],
             backend: "cpu",
             repeatable: true,

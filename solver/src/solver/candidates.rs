@@ -90,7 +90,7 @@ fn aggregate_setup(energy: &Energy, data: &ProblemData<'_>) -> f64 {
     let of = |space: SpaceId| {
         let (dims, c) = (energy.spaces[space.index()].len() as u32, component_count(energy, space));
         let elements = data.elements(energy, space) as f64;
-        let on_grid = grids::served(energy).contains(&space);
+        let on_grid = grids::coupled(energy).contains(&space);
         let (of_grid, share) = if on_grid { (2.0 * f64::from(dims), ON_GRIDS) } else { (0.0, 1.0) };
         // Of hyperedges, as meshes have them: each couples two elements, one way.
         let graphs = energy.graphs.iter().zip(data.graphs());

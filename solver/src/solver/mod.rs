@@ -457,7 +457,13 @@ impl Problem {
         self.plan.level(space, level)
     }
 
-    /// The same, where compiling the code of preconditioners with levels costs `auto` nothing: it goes on with them that much sooner.
+    /// The near-null candidates that the aggregates of a space were made of last, each by element and component; none if it has no aggregates.
+    #[doc(hidden)]
+    pub fn candidates(&self, space: SpaceId) -> Vec<Vec<f64>> {
+        self.plan.candidates(space)
+    }
+
+    /// The problem, where compiling the code of preconditioners with levels costs `auto` nothing: it goes on with them that much sooner.
     #[doc(hidden)]
     #[must_use]
     pub fn with_free_compilation(mut self) -> Problem {

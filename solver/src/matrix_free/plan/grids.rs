@@ -4,6 +4,7 @@ use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::{Of, coordinates_of, number_of};
+use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::vectors::{Over, VectorId, What};
 use crate::problem::report::Grids;
 use sumsq_codegen::runtime::{Buffer, Scalar};
@@ -17,6 +18,14 @@ impl Plan {
         grids
             .chain(aggregates.map(|(&space, of)| of.levels.report(self.k.energy.space_name(space))))
             .collect()
+    }
+
+    /// The spaces that have none and keep block Jacobi, where others have one.
+    pub(crate) fn without_levels(&self) -> Vec<String> {
+        let has = |s: &&Space| self.coarsest.contains_key(&s.id) || self.aggregates.contains_key(&s.id);
+        let (with, without): (Vec<&Space>, Vec<&Space>) = self.k.spaces.iter().partition(has);
+        let names = without.into_iter().map(|s| self.k.energy.space_name(s.id));
+        if with.is_empty() { vec![] } else { names.collect() }
     }
 
     /// The hierarchy of a space down to its coarsest level.
@@ -60,6 +69,11 @@ impl Plan {
         };
         let (_, held) = self.vectors.iter().find(of)?;
         Some(self.table.buffer(held.buffer))
+    }
+
+    /// The near-null candidates of a space: see [`Problem::candidates`](crate::Problem::candidates).
+    pub(crate) fn candidates(&self, space: SpaceId) -> Vec<Vec<f64>> {
+        self.aggregates.get(&space).map(|of| of.levels.candidates()).unwrap_or_default()
     }
 
     /// The entries of A on a level: see [`Problem::level`](crate::Problem::level).

@@ -7,7 +7,7 @@ use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::{coordinates_of, number_of};
 use crate::matrix_free::skeleton::packed;
-use crate::problem::aggregates::Candidate;
+use crate::problem::aggregates::{Candidate, MOST_COMPONENTS};
 use crate::problem::data::GraphData;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use sumsq_energy::derive::PairCoupling;
 use sumsq_energy::model::Graph;
 
 /// Scalars of an element at most: bits of a mask.
-pub const MOST: usize = 8;
+pub const MOST: usize = MOST_COMPONENTS;
 
 /// Channel, row and column of an entry.
 type Channel = (usize, usize, usize);
@@ -183,7 +183,7 @@ impl Finest {
                     block[places[usize::from(share.transposed)]] += numbers[*channel];
                 }
             }
-            let all = u8::MAX >> (MOST - c);
+            let all = u16::MAX >> (MOST - c);
             for (f, block) in columns.iter().zip(row.chunks_exact_mut(c * c)) {
                 let (on, beside) = (of.active[e], of.active[*f as usize]);
                 if on & beside != all {

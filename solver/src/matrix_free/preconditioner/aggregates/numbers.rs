@@ -33,7 +33,7 @@ pub struct Numbers<S> {
     /// The place of an entry of a block, packed, among them.
     pub kept: Vec<Option<usize>>,
     /// Per element, the bits of the scalars that take part.
-    pub active: Vec<u8>,
+    pub active: Vec<u16>,
     /// D.
     pub damping: Vec<S>,
     /// The couplings of stencils.
@@ -81,7 +81,7 @@ impl<S: Number> Numbers<S> {
         let mut active = vec![0u8; self.active.len() * c];
         of.damping.copy_channels_to(c, c, &mut active, pool)?;
         for (bits, on) in self.active.iter_mut().zip(active.chunks(c)) {
-            *bits = on.iter().enumerate().fold(0, |bits, (i, on)| bits | (on & 1) << i);
+            *bits = on.iter().enumerate().fold(0, |bits, (i, on)| bits | u16::from(on & 1) << i);
         }
         self.kept.clone_from(&of.kept);
         channels(pool, of.blocks, c, of.kept.iter().flatten().count(), &mut self.blocks)?;
@@ -102,7 +102,9 @@ impl<S: Number> Numbers<S> {
     pub fn bytes(&self) -> usize {
         let pairs = self.pairs.iter().map(Vec::len).sum::<usize>();
         let numbers = self.blocks.len() + self.damping.len() + self.stencil.len() + pairs;
-        numbers * size_of::<S>() + (self.x.len() + self.given.len()) * size_of::<f64>() + self.active.len()
+        numbers * size_of::<S>()
+            + (self.x.len() + self.given.len()) * size_of::<f64>()
+            + 2 * self.active.len()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Sources of the entries of A between elements of a space, but for sizes.
 
 use crate::problem::aggregates::{self, Candidate};
-use crate::problem::grids;
 use serde::{Deserialize, Serialize};
 use sumsq_energy::derive::{Couplings, PairCoupling};
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
@@ -62,7 +61,7 @@ impl Sources {
         Some(Sources {
             spread: aggregates::spread_components(energy, space),
             candidates: aggregates::candidates(energy, space),
-            elements: grids::elements_of_a_row(energy),
+            elements: couplings.elements,
             threshold: aggregates::threshold(energy, space),
             stencil,
             pairs: pairs.filter(|own| !own.entries.is_empty()).collect(),

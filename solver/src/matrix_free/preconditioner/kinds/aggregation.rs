@@ -1,5 +1,5 @@
 //! M by a hierarchy of aggregates: z = w M_0^-1 r + P e, with M_0 block Jacobi's and e what the coarser levels make of P^T r. Spaces without a
-//! spread unknown keep block Jacobi.
+//! spread unknown, or with too many unknowns, keep block Jacobi.
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
 use crate::matrix_free::preconditioner::diagonal::{self, Block};
@@ -13,11 +13,7 @@ use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::Kind;
-use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Domain, Energy};
-
-/// Scalars of an element at most, of spaces that have aggregates: the finest level is made of blocks of all of them.
-const MOST_SCALARS: usize = 8;
+use sumsq_energy::model::{Domain, Energy, SpaceId};
 
 /// M by a hierarchy of aggregates.
 pub struct Aggregation;
@@ -28,15 +24,7 @@ impl Preconditioner for Aggregation {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        let served = aggregates::served(energy);
-        let widths = served.iter().map(|&space| component_count(energy, space));
-        match widths.max() {
-            None => Err(OptionError::NoAggregates),
-            Some(came) if came > MOST_SCALARS => {
-                Err(OptionError::WideElements { kind: self.name(), most: MOST_SCALARS, came })
-            }
-            Some(_) => Ok(()),
-        }
+        aggregates::check(energy)
     }
 
     fn has_aggregates(&self) -> bool {
@@ -112,11 +100,15 @@ pub const FIELD_CORRECTION: u8 = 2;
 /// w, one number.
 pub const FIELD_WEIGHT: u8 = 3;
 
-/// The couplings of every domain that has any, at x; and the given displacements.
+/// The couplings of every domain that has any, but for spaces without aggregates, at x; and the given displacements.
 fn couplings(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "couplings", Role::Master);
     for routine in k.routines.of(Kind::Couplings) {
         let domain = routine.site.domain(&k.energy);
+        let own = |s: SpaceId| k.spaces.iter().any(|space| space.id == s && space.aggregates.is_some());
+        if matches!(domain, Domain::Space(s) if !own(s)) {
+            continue;
+        }
         let place = k.place(domain, coordinates(&k.vars_over(domain)));
         let values = d.emit(&routine.roots, place, &no_direction);
         d.map_domain(What::Couplings.of(domain), domain, values, true);

@@ -1,5 +1,5 @@
 //! M by a hierarchy of grids: z = w M_0^-1 r + P e, with M_0 block Jacobi's and e what the coarser levels make of P^T r. Spaces whose
-//! elements no stencil couples keep block Jacobi.
+//! elements no stencil couples, or that have too many unknowns, keep block Jacobi.
 
 use crate::matrix_free::draft::Draft;
 use crate::matrix_free::preconditioner::diagonal::Block;
@@ -10,7 +10,6 @@ use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, W
 use crate::problem::grids;
 use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, Func, ScalarType};
-use sumsq_energy::emit::component_count;
 use sumsq_energy::model::Energy;
 
 /// M by a hierarchy of grids.
@@ -22,17 +21,7 @@ impl Preconditioner for Multigrid {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        if grids::served(energy).is_empty() {
-            return Err(OptionError::NoGrid);
-        }
-        for space in grids::served(energy) {
-            let (dims, came) = (energy.spaces[space.index()].len(), component_count(energy, space));
-            let most = grids::most_components(dims);
-            if came > most {
-                return Err(OptionError::WideGrid { dims, most, came });
-            }
-        }
-        Ok(())
+        grids::check(energy)
     }
 
     fn has_hierarchies(&self) -> bool {
