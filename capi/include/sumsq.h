@@ -172,6 +172,8 @@ typedef struct sumsq_options {
     double max_compile_seconds;    /* seconds of derivation and compilation; 60 */
     int32_t backend;               /* sumsq_backend; fixed when the energy is compiled */
     int32_t device;                /* number of the CUDA device, as the driver counts them; fixed when the energy is compiled */
+    double eta;                    /* with multigrid and aggregation, stop PCG at sqrt(r.z) <= eta sqrt(r0.z0); 0: as the steps turn out,
+                                      from 1e-3 to 0.3 */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */
@@ -188,6 +190,12 @@ typedef struct sumsq_report {
     double radius;            /* of the last step: the radius after it; infinite for Gauss-Newton */
     int64_t device_copies;    /* copies, on the GPU, between memory that was bound and the solver's own */
     int64_t arrays_in_place;  /* arrays that are read where they are bound (in mixed precision an array may be needed twice) */
+    int32_t preconditioner;   /* sumsq_preconditioner that ended the last step; SUMSQ_PRECONDITIONER_AUTO if there was none */
+    int32_t levels;           /* of multigrid or aggregation, now, in the index space that has most; 0: no index space has any */
+    double eta;               /* of the last step: the bound of sqrt(r.z) relative to the start; NaN where PCG goes by something else */
+    double setup_seconds;     /* damping and the set-up of preconditioners, in all steps */
+    int64_t level_bytes;      /* stored of all levels */
+    double operator_complexity; /* entries of J^T J on all levels over those on the first, in the index space with most; 0 without levels */
 } sumsq_report;
 
 /* Called after each step; anything but 0 ends the solve. It must return (no longjmp, no exception), and may not use the problem. */

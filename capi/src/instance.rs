@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::model::{ArrayId, ParamId};
 use sumsq::{
-    Exported, Iteration, Lent, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Stream,
-    Termination,
+    Exported, Grids, Iteration, Lent, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver,
+    Stream, Termination,
 };
 
 /// Assignments since the solve last looked.
@@ -39,6 +39,10 @@ pub struct Progress {
     pub steps: usize,
     /// PCG iterations of all steps.
     pub linear_iterations: usize,
+    /// Seconds of damping and the set-up of preconditioners, in all steps.
+    pub setup_seconds: f64,
+    /// The hierarchies of the preconditioner.
+    pub grids: Vec<Grids>,
     /// The last step.
     pub last: Option<Iteration>,
     /// Reason for the end, once there is one.
@@ -54,6 +58,7 @@ struct Solve {
     energy_initial: f64,
     steps_before: usize,
     linear_before: usize,
+    setup_before: f64,
     ended: Option<Termination>,
 }
 
@@ -130,6 +135,7 @@ impl Instance {
             energy_initial: energy_initial.unwrap_or(f64::NAN),
             steps_before: 0,
             linear_before: 0,
+            setup_before: 0.0,
             ended: None,
         });
         Ok(())
@@ -172,11 +178,14 @@ impl Instance {
         let solve = self.solve.as_ref().ok_or_else(not_started)?;
         let session = self.session().ok_or_else(not_started)?;
         let linear: usize = session.iterations().iter().map(|i| i.linear_iterations).sum();
+        let setup: f64 = session.iterations().iter().map(|i| i.setup_seconds).sum();
         Ok(Progress {
             energy_initial: solve.energy_initial,
             energy: session.energies().total,
             steps: solve.steps_before + session.iterations().len(),
             linear_iterations: solve.linear_before + linear,
+            setup_seconds: solve.setup_before + setup,
+            grids: session.hierarchies(),
             last: session.iterations().last().cloned(),
             termination: solve.ended,
             lent: session.lent(),
@@ -190,6 +199,7 @@ impl Instance {
         if start || sizes {
             let Some(solve) = &mut self.solve else { return Err(not_started()) };
             (solve.steps_before, solve.linear_before) = (before.steps, before.linear_iterations);
+            solve.setup_before = before.setup_seconds;
             let mut options = solve.options.clone();
             options.iterations = options.iterations.map(|n| n.saturating_sub(before.steps));
             let elapsed = solve.started.elapsed();

@@ -108,6 +108,7 @@ pub struct sumsq_options {
     pub max_compile_seconds: f64,
     pub backend: i32,
     pub device: i32,
+    pub eta: f64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -154,6 +155,7 @@ impl Default for sumsq_options {
             max_compile_seconds: limits.seconds,
             backend: 0,
             device: 0,
+            eta: 0.0,
         }
     }
 }
@@ -206,6 +208,7 @@ impl sumsq_options {
             linear_iterations: Some(count("linear_iterations", self.linear_iterations)?).filter(|&n| n > 0),
             linear_tolerance: Some(self.linear_tolerance).filter(|&t| t != 0.0),
             forcing: self.forcing,
+            eta: given(self.eta, 0.0),
             radius: given(self.radius, 0.0),
             max_radius: self.max_radius,
             min_radius: self.min_radius,

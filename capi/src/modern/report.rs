@@ -4,7 +4,7 @@ use super::options::Growing;
 use crate::instance::Progress;
 use std::ffi::CStr;
 use std::mem::size_of;
-use sumsq::Termination;
+use sumsq::{Preconditioner, Termination};
 
 /// `sumsq_report` of the header.
 #[allow(non_camel_case_types, missing_docs)]
@@ -23,6 +23,12 @@ pub struct sumsq_report {
     pub radius: f64,
     pub device_copies: i64,
     pub arrays_in_place: i64,
+    pub preconditioner: i32,
+    pub levels: i32,
+    pub eta: f64,
+    pub setup_seconds: f64,
+    pub level_bytes: i64,
+    pub operator_complexity: f64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -46,6 +52,14 @@ impl From<Progress> for sumsq_report {
             radius: last.map_or(f64::NAN, |i| i.radius),
             device_copies: p.lent.copies as i64,
             arrays_in_place: p.lent.in_place as i64,
+            preconditioner: last
+                .and_then(|i| Preconditioner::named(i.preconditioner))
+                .map_or(Preconditioner::Auto as i32, |of| of as i32),
+            levels: p.grids.iter().map(|of| of.levels.len() as i32).max().unwrap_or(0),
+            eta: last.and_then(|i| i.eta).unwrap_or(f64::NAN),
+            setup_seconds: p.setup_seconds,
+            level_bytes: p.grids.iter().map(|of| of.bytes as i64).sum(),
+            operator_complexity: p.grids.iter().map(|of| of.operator_complexity).fold(0.0, f64::max),
         }
     }
 }

@@ -92,6 +92,12 @@ fn empty() -> sumsq_report {
         radius: 0.0,
         device_copies: 0,
         arrays_in_place: 0,
+        preconditioner: 0,
+        levels: 0,
+        eta: 0.0,
+        setup_seconds: 0.0,
+        level_bytes: 0,
+        operator_complexity: 0.0,
     }
 }
 
@@ -380,11 +386,48 @@ fn losses_and_damping_are_as_told() {
         (sumsq_options { running_scales: 2, ..defaults() }, ["running_scales", "2"]),
         (sumsq_options { radius: f64::NAN, ..defaults() }, ["option radius", "NaN"]),
         (sumsq_options { linear_tolerance: -1.0, ..defaults() }, ["option linear_tolerance", "-1"]),
+        (sumsq_options { eta: -0.1, ..defaults() }, ["option eta", "-0.1"]),
     ] {
         // SAFETY: valid strings, a place, options with their size.
         let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(text).as_ptr(), &bad, &mut solver) };
         fails(made, Status::Argument, &words);
     }
+}
+
+/// What a report says of levels is what the library's says.
+#[test]
+fn reports_tell_of_levels() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        Energy(0.1 * (X(0,0) - A(0,0)), X(0,0) - X(1,0), X(0,0) - X(0,1))
+    "#;
+    let (w, h) = (40i64, 30i64);
+    let solved = |options: sumsq_options| {
+        let problem = Own::new(text, &options);
+        for (name, extent) in [("W", w), ("H", h)] {
+            assert_eq!(problem.dim(name, extent), Status::Ok);
+        }
+        let numbers: Vec<f32> = (0..w * h).map(|i| (i % 11) as f32).collect();
+        ["X", "A"].iter().for_each(|name| assert_eq!(problem.set(name, F32, &numbers), Status::Ok));
+        // SAFETY: a valid handle and options, no callback.
+        assert_eq!(unsafe { sumsq_solve(problem.0, &options, None, null_mut()) }, Status::Ok);
+        problem.report()
+    };
+    // Multigrid and aggregation, by their numbers.
+    for preconditioner in [4, 5] {
+        let report = solved(sumsq_options { preconditioner, eta: 0.0625, iterations: 2, ..defaults() });
+        assert_eq!((report.preconditioner, report.eta), (preconditioner, 0.0625));
+        assert!(report.levels >= 2 && report.level_bytes > 1000, "{report:?}");
+        assert!((1.0..4.0).contains(&report.operator_complexity), "{report:?}");
+        assert!(report.setup_seconds > 0.0, "{report:?}");
+        let report = solved(sumsq_options { preconditioner, iterations: 1, ..defaults() });
+        assert!((report.eta - 1e-3).abs() < 1e-9, "{report:?}");
+    }
+    let report = solved(sumsq_options { preconditioner: 2, eta: 0.0625, ..defaults() });
+    assert_eq!((report.preconditioner, report.levels, report.level_bytes), (2, 0, 0));
+    assert!(report.eta.is_nan() && report.operator_complexity == 0.0, "{report:?}");
 }
 
 /// A caller with an older header passes a shorter struct, one with a newer header a longer one.
