@@ -2,6 +2,7 @@
 
 use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::energy::model::Energy;
+use sumsq::matrix_free::preconditioner::kinds;
 use sumsq::{
     CompileOptions, Control, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
     SolveOptions, Solver, assembled,
@@ -124,10 +125,11 @@ fn assert_falls(report: &Report) {
     }
 }
 
-/// Every way to solve it in float64.
+/// Every way to solve it in float64, with every preconditioner that it can have.
 fn solve_all(energy: &Energy, data: &ProblemData, options: &Options) -> Vec<(String, Report, Vec<f64>)> {
     let mut all = Vec::new();
-    for preconditioner in [Preconditioner::None, Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
+    let kinds = Preconditioner::ALL.iter().map(|(kind, _)| *kind).filter(|k| *k != Preconditioner::Auto);
+    for preconditioner in kinds.filter(|kind| kinds::chosen(*kind, energy).is_ok()) {
         let options = Options {
             compile: CompileOptions { preconditioner, ..options.compile.clone() },
             ..options.clone()
