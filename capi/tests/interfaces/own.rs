@@ -394,7 +394,7 @@ fn losses_and_damping_are_as_told() {
     }
 }
 
-/// What a report says of levels is what the library's says.
+/// The kind, eta and levels are in the report.
 #[test]
 fn reports_tell_of_levels() {
     let text = r#"

@@ -52,7 +52,7 @@ struct Faulty<'a> {
     data: &'a ProblemData<'a>,
     free: Vec<Vec<bool>>,
     fault: Fault,
-    /// What M is built for: x, 1/R.
+    /// x and 1/R that M is built for.
     built: (Vec<f64>, f64),
 }
 
