@@ -1,12 +1,13 @@
 //! Preconditioners with levels against the sparse matrices of the assembled path: A on every level, steps, iterations of PCG.
 
 use crate::small::Small;
-use crate::{Random, assert_vectors_close, bind, doubles, indices};
+use crate::{Random, assert_vectors_close, bind, doubles, indices, made_fast};
 use std::collections::BTreeMap;
 use sumsq::assembled::{Explicit, Hierarchies, Jacobian, LinearSolver};
-use sumsq::energy::model::SpaceId;
+use sumsq::energy::model::{Energy, SpaceId};
 use sumsq::{
-    CompileOptions, Method, Precision, Preconditioner, ProblemData, Report, SolveOptions, Solver, assembled,
+    CompileOptions, Method, Precision, Preconditioner, Problem, ProblemData, Report, SolveOptions, Solver,
+    assembled,
 };
 
 /// Options of a kind.
@@ -122,17 +123,177 @@ pub fn jumps(w: usize, h: usize) -> Small {
     bind(text, &arrays)
 }
 
+/// Two unknowns of which bounds hold some, and others have no room.
+pub fn boxed(w: usize, h: usize) -> Small {
+    let mut random = Random::new((w * 1000 + h) as u64);
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local T = Unknown("T", opt_float, {W,H}, 1)
+        local L, U = Array("L", opt_float2, {W,H}, 2), Array("U", opt_float2, {W,H}, 3)
+        local M = Array("M", opt_float, {W,H}, 4)
+        Exclude(greater(M(0,0), 0.8))
+        Energy(0.3 * X(0,0), T(0,0) - X(0,0,0) * X(0,0,1), X(0,0) - X(1,0) - 0.2 * T(0,0), X(0,0) - X(0,1))
+        Bounds(X, L(0,0), U(0,0))
+    "#;
+    let n = w * h;
+    let ends: Vec<[f64; 2]> = (0..2 * n).map(|_| [random.number(), random.number()]).collect();
+    let upper = |(i, [a, b]): (usize, &[f64; 2])| if i % 7 == 0 { a.min(*b) } else { a.max(*b) };
+    let arrays = [
+        doubles("X", &[h, w, 2], random.numbers(2 * n).into_iter().map(|x| 1.5 * x).collect()),
+        doubles("T", &[h, w], random.numbers(n)),
+        doubles("L", &[h, w, 2], ends.iter().map(|[a, b]| a.min(*b)).collect()),
+        doubles("U", &[h, w, 2], ends.iter().enumerate().map(upper).collect()),
+        doubles("M", &[h, w], random.numbers(n)),
+    ];
+    bind(text, &arrays)
+}
+
+/// Two unknowns under a loss on a grid of up to three dims, in text; its arrays for extents are those of [`masked`].
+pub fn on_grid(dims: usize) -> Energy {
+    let names = &["U", "V", "W"][..dims];
+    let here = vec!["0"; dims].join(",");
+    let beside =
+        |dim: usize| (0..dims).map(|d| if d == dim { "1" } else { "0" }).collect::<Vec<_>>().join(",");
+    let space = names.join(",");
+    let declared: String =
+        names.iter().enumerate().map(|(i, name)| format!("local {name} = Dim(\"{name}\", {i})\n")).collect();
+    let smooth: String = (0..dims)
+        .map(|dim| {
+            let beside = beside(dim);
+            format!(
+                "Residual{{loss=Cauchy(0.7), X({here}) - X({beside}) - 0.3 * sin(T({here}))}}
+                Energy(0.5 * (T({here}) - T({beside})))\n"
+            )
+        })
+        .collect();
+    let text = format!(
+        r#"{declared}
+        local X = Unknown("X", opt_float2, {{{space}}}, 0)
+        local T = Unknown("T", opt_float, {{{space}}}, 1)
+        local A = Array("A", opt_float, {{{space}}}, 2)
+        local M = Array("M", opt_float, {{{space}}}, 3)
+        Exclude(greater(M({here}), 0.5))
+        Energy(0.1 * A({here}) * X({here}) - A({here}))
+        {smooth}"#
+    );
+    Energy::from_text("on_grid.t", &text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Data of [`on_grid`] for these extents, the first dim fastest. A share of the elements is excluded at random, and in the middle a block with
+/// all of some coarser elements' children; there A is no number.
+pub fn masked(energy: &Energy, extents: &[usize], excluded: f64, seed: u64) -> ProblemData<'static> {
+    let mut random = Random::new(seed);
+    let n: usize = extents.iter().product();
+    let shape: Vec<usize> = extents.iter().rev().copied().collect();
+    let in_hole = |e: usize| {
+        let mut rest = e;
+        extents.iter().all(|n| {
+            let x = rest % n;
+            rest /= n;
+            *n > 16 && (*n / 4..*n / 4 + 11).contains(&x)
+        })
+    };
+    let out: Vec<bool> = (0..n).map(|e| random.number() > 1.0 - 2.0 * excluded || in_hole(e)).collect();
+    let a = out.iter().map(|&out| if out { f64::NAN } else { random.number() }).collect();
+    let mask = out.iter().map(|&out| f64::from(u8::from(out))).collect();
+    let arrays = [
+        doubles("X", &[&shape[..], &[2]].concat(), random.numbers(2 * n)),
+        doubles("T", &shape, random.numbers(n)),
+        doubles("A", &shape, a),
+        doubles("M", &shape, mask),
+    ];
+    ProblemData::bind(energy, &arrays).unwrap_or_else(|e| panic!("{e}")).into_owned()
+}
+
+/// Extents of [`on_grid`]: odd ones, of 1, and such as have coarser elements without free children.
+pub const EXTENTS: &[&[usize]] = &[
+    &[1],
+    &[2],
+    &[301],
+    &[1, 1],
+    &[1, 37],
+    &[37, 1],
+    &[45, 31],
+    &[1, 9, 5],
+    &[7, 1, 1],
+    &[9, 7, 1],
+    &[17, 5, 7],
+    &[18, 19, 17],
+];
+
+/// The levels of [`on_grid`] for all [`EXTENTS`], under random masks.
+pub fn assert_levels_of_all_extents(kind: Preconditioner) {
+    for dims in 1..=3 {
+        let energy = on_grid(dims);
+        let solver = Solver::compile(energy.clone(), &quickly(kind)).unwrap();
+        for extents in EXTENTS.iter().filter(|extents| extents.len() == dims) {
+            let large = extents.iter().product::<usize>() > 2000;
+            for (seed, excluded) in
+                [(1, 0.0), (2, 0.2), (3, 0.6)].into_iter().filter(|(n, _)| !large || *n == 2)
+            {
+                let data = masked(&energy, extents, excluded, seed);
+                let name = format!("{extents:?}, {excluded} excluded");
+                let levels = assert_levels_of(kind, &name, &solver, (&energy, &data), 1e-12);
+                // One element, or such as are alone, make no aggregate.
+                let few = extents.iter().product::<usize>() < 30 || excluded > 0.5;
+                assert!(levels >= 2 || few, "{name}: {levels} levels");
+            }
+        }
+    }
+}
+
+/// The levels of one of the examples' energies.
+pub fn assert_levels_of_example(
+    kind: Preconditioner,
+    name: &str,
+    of: (&Energy, &ProblemData<'_>),
+    tolerance: f64,
+) {
+    let solver = Solver::compile(of.0.clone(), &quickly(kind)).unwrap();
+    assert!(assert_levels_of(kind, name, &solver, of, tolerance) >= 2, "{name}: one level");
+}
+
+/// M is symmetric to 1e-12 and positive, under random masks and for all radii of a certificate.
+pub fn assert_certified(kind: Preconditioner, problems: Vec<(String, Small)>) {
+    for (name, (energy, data)) in problems {
+        let solver = Solver::compile(energy, &quickly(kind)).unwrap();
+        let x = data.x();
+        let v = Random::new(5).numbers(x.len());
+        let certificate = solver.plan(&data).unwrap().certify(&data, &x, &v).unwrap();
+        println!(
+            "{name}, {}: asymmetry {:.1e}, least {:.1e}",
+            kind.name(),
+            certificate.preconditioner_asymmetry,
+            certificate.preconditioner_least
+        );
+        assert!(certificate.passed(), "{name}, {}: {:?}", kind.name(), certificate.failures());
+    }
+}
+
+/// Options of a kind whose code is made fast.
+fn quickly(kind: Preconditioner) -> CompileOptions {
+    CompileOptions { limits: made_fast(), ..compiled(kind, Precision::F64, 2) }
+}
+
 /// Entries of a matrix by row and column.
 type Entries = BTreeMap<(usize, usize), f64>;
 
-/// The levels that sparse matrices give a kind, for Gauss-Newton's system at the start.
+/// The levels that sparse matrices give a kind.
 struct Oracle(Box<dyn Fn(SpaceId, usize) -> Option<Entries>>);
 
 impl Oracle {
-    fn new(kind: Preconditioner, problem: &Explicit<'_>) -> Oracle {
-        let x = problem.initial();
-        let jacobian = problem.linearise(&x).1;
-        let (diag, damping) = (jacobian.diag(), vec![0.0; problem.free()]);
+    /// Those of the system of the first step: of this radius, or of Gauss-Newton.
+    fn new(kind: Preconditioner, of: (&Energy, &ProblemData<'_>), radius: Option<f64>) -> Oracle {
+        let problem = &Explicit::new(of.0, of.1).unwrap();
+        let x = feasible(problem);
+        let (mut residuals, mut jacobian) = problem.linearise(&x);
+        let first_order = problem.linearise_into(&x, &mut residuals, &mut jacobian);
+        let mut diag = jacobian.diag();
+        let damping = damping(of, problem, &first_order.unwrap_or_else(|| diag.clone()), radius);
+        for i in held(problem, &x, &jacobian.apply_transpose(&residuals)) {
+            diag[i] = 0.0;
+        }
         macro_rules! levels {
             ($of:expr) => {{
                 let of = $of;
@@ -150,41 +311,108 @@ impl Oracle {
     }
 }
 
+/// D of a radius, by columns of J: the diagonal of J^T J over R, of which no entry is less than a millionth of the largest of its channel.
+fn damping(
+    (energy, data): (&Energy, &ProblemData<'_>),
+    problem: &Explicit<'_>,
+    diag: &[f64],
+    radius: Option<f64>,
+) -> Vec<f64> {
+    let Some(radius) = radius else { return vec![0.0; diag.len()] };
+    let mut channels = vec![];
+    for (u, values) in data.unknowns().iter().enumerate() {
+        let width = usize::from(energy.unknowns[u].channels);
+        channels.extend((0..values.len()).map(|i| (100 * u + i % width) as f64));
+    }
+    let channels = problem.gather(&channels);
+    let mut largest: BTreeMap<usize, f64> = BTreeMap::new();
+    for (d, c) in diag.iter().zip(&channels) {
+        let most = largest.entry(*c as usize).or_insert(0.0);
+        *most = most.max(*d);
+    }
+    diag.iter().zip(&channels).map(|(d, c)| d.max(1e-6 * largest[&(*c as usize)]) / radius).collect()
+}
+
+/// The unknowns as bound, moved into their bounds.
+fn feasible(problem: &Explicit<'_>) -> Vec<f64> {
+    let mut x = problem.initial();
+    if let Some(bounds) = problem.bounds() {
+        let [lower, upper] = [bounds.lower.concat(), bounds.upper.concat()];
+        for i in problem.free_scalars().iter().map(|&i| i as usize) {
+            x[i] = x[i].max(lower[i]).min(upper[i]);
+        }
+    }
+    x
+}
+
+/// The columns of J that bounds hold at x.
+fn held(problem: &Explicit<'_>, x: &[f64], gradient: &[f64]) -> Vec<usize> {
+    let Some(bounds) = problem.bounds() else { return vec![] };
+    let [x, lower, upper] =
+        [x, &bounds.lower.concat(), &bounds.upper.concat()].map(|all| problem.gather(all));
+    let out = |i: usize| x[i] <= lower[i] && gradient[i] > 0.0 || x[i] >= upper[i] && gradient[i] < 0.0;
+    (0..x.len()).filter(|&i| out(i) || lower[i] == upper[i]).collect()
+}
+
 /// A on every level is P^T A P, to 1e-12 of its largest entry. A level 0 that is never stored is what level 1 is made of.
 pub fn assert_levels(kind: Preconditioner, problems: Vec<(String, Small)>) {
-    let options = SolveOptions { method: Method::GaussNewton, ..SolveOptions::default() };
     for (name, (energy, data)) in problems {
         let solver = Solver::compile(energy.clone(), &compiled(kind, Precision::F64, 2)).unwrap();
-        let mut problem = solver.plan(&data).unwrap();
-        drop(problem.init(&data, &options).unwrap());
-        let oracle = Oracle::new(kind, &Explicit::new(&energy, &data).unwrap());
-        let mut levels = 0;
-        for space in (0..energy.spaces.len() as u32).map(SpaceId) {
-            for level in 0..40 {
-                let Some(expected) = oracle.0(space, level) else { break };
-                let came = problem.level(space, level as u8);
-                levels += 1;
-                if level == 0 && came.is_none() {
-                    assert!(problem.level(space, 1).is_some(), "{name}: no levels");
-                    continue;
-                }
-                let mut came: Entries = came
-                    .unwrap_or_else(|| panic!("{name}: no level {level}"))
-                    .into_iter()
-                    .map(|(i, j, v)| ((i, j), v))
-                    .collect();
-                let largest = expected.values().fold(0.0f64, |m, v| m.max(v.abs()));
-                let mut off = 0.0f64;
-                for (at, v) in expected {
-                    off = off.max((came.remove(&at).unwrap_or(0.0) - v).abs());
-                }
-                off = came.values().fold(off, |m, v| m.max(v.abs()));
-                assert!(largest > 0.0 && off <= 1e-12 * largest, "{name}, level {level}: off by {off:e}");
-            }
-            assert_eq!(problem.level(space, 40), None);
-        }
-        assert!(levels >= 2, "{name}: {levels} levels");
+        assert!(assert_levels_of(kind, &name, &solver, (&energy, &data), 1e-12) >= 2, "{name}: one level");
     }
+}
+
+/// The same of one problem, without damping and with much, to this share of the largest entry. The number of levels.
+pub fn assert_levels_of(
+    kind: Preconditioner,
+    name: &str,
+    solver: &Solver,
+    (energy, data): (&Energy, &ProblemData<'_>),
+    tolerance: f64,
+) -> usize {
+    let mut least = usize::MAX;
+    let mut problem = solver.plan(data).unwrap();
+    for radius in [None, Some(3.0)] {
+        let method = if radius.is_some() { Method::LevenbergMarquardt } else { Method::GaussNewton };
+        let options = SolveOptions { method, radius, ..SolveOptions::default() };
+        drop(problem.init(data, &options).unwrap());
+        let oracle = Oracle::new(kind, (energy, data), radius);
+        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
+        let levels = spaces.map(|space| compare(name, &problem, &oracle, space, tolerance)).sum();
+        least = least.min(levels);
+    }
+    least
+}
+
+/// Compares the levels of a space; their number.
+fn compare(name: &str, problem: &Problem, oracle: &Oracle, space: SpaceId, tolerance: f64) -> usize {
+    let mut levels = 0;
+    while let Some(expected) = oracle.0(space, levels) {
+        let came = problem.level(space, levels as u8);
+        levels += 1;
+        if levels == 1 && came.is_none() {
+            assert!(problem.level(space, 1).is_some(), "{name}: no levels");
+            continue;
+        }
+        let level = levels - 1;
+        let mut came: Entries = came
+            .unwrap_or_else(|| panic!("{name}: no level {level}"))
+            .into_iter()
+            .map(|(i, j, v)| ((i, j), v))
+            .collect();
+        let largest = expected.values().fold(0.0f64, |m, v| m.max(v.abs()));
+        let mut off = 0.0f64;
+        for (at, v) in expected {
+            off = off.max((came.remove(&at).unwrap_or(0.0) - v).abs());
+        }
+        off = came.values().fold(off, |m, v| m.max(v.abs()));
+        assert!(
+            off <= tolerance * largest && (largest > 0.0 || off == 0.0),
+            "{name}, level {level}: off by {off:e} of {largest:e}"
+        );
+    }
+    assert_eq!(problem.level(space, levels as u8), None, "{name}: more levels than {levels}");
+    levels
 }
 
 /// Two steps of five iterations each lead to the same x.

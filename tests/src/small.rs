@@ -125,18 +125,26 @@ pub fn computed_arrays() -> Small {
 
 /// Computed arrays that read neighbours, at the vertices of hyperedges: some of them neighbours, some the same.
 pub fn computed_arrays_at_vertices() -> Small {
+    computed_arrays_at_vertices_beside("")
+}
+
+/// The same, and more residuals of X and A.
+pub fn computed_arrays_at_vertices_beside(more: &str) -> Small {
     let (w, h, edges) = (9, 6, 70);
     let mut random = Random::new(5);
-    let text = r#"
+    let text = format!(
+        r#"
         local W, H = Dim("W", 0), Dim("H", 1)
-        local X = Unknown("X", opt_float, {W,H}, 0)
-        local A = Array("A", opt_float, {W,H}, 1)
-        local B = ComputedArray("B", {W,H}, cos(X(0,0)) * X(1,0))
-        local C = ComputedArray("C", {W,H}, Vector(B(0,0) * A(0,1), exp(B(-1,1)) + 0.1 * Index(0)))
-        local G = Graph("G", 2, "a", {W,H}, 3, "b", {W,H}, 4)
-        Residual{name="edge", C(G.a, 0) - C(G.b, 1), B(G.a) * X(G.b)}
+        local X = Unknown("X", opt_float, {{W,H}}, 0)
+        local A = Array("A", opt_float, {{W,H}}, 1)
+        local B = ComputedArray("B", {{W,H}}, cos(X(0,0)) * X(1,0))
+        local C = ComputedArray("C", {{W,H}}, Vector(B(0,0) * A(0,1), exp(B(-1,1)) + 0.1 * Index(0)))
+        local G = Graph("G", 2, "a", {{W,H}}, 3, "b", {{W,H}}, 4)
+        Residual{{name="edge", C(G.a, 0) - C(G.b, 1), B(G.a) * X(G.b)}}
         Energy(0.3 * X(0,0))
-    "#;
+        {more}
+    "#
+    );
     let place = |random: &mut Random| [random.below(w, 1)[0], random.below(h, 1)[0]];
     let a: Vec<i64> = (0..edges).flat_map(|_| place(&mut random)).collect();
     let b: Vec<i64> = (0..edges).flat_map(|_| place(&mut random)).collect();
@@ -151,7 +159,7 @@ pub fn computed_arrays_at_vertices() -> Small {
         indices("G.b", 2, near.collect()),
         indices("G.a", 2, a),
     ];
-    bind(text, &arrays)
+    bind(&text, &arrays)
 }
 
 /// Elements of more scalars than a block has, in unknowns that residuals couple within each and with one another.

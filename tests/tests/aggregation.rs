@@ -1,15 +1,18 @@
 //! Aggregation against the sparse matrices of the assembled path: near-null candidates, A on every level, steps, numbers of PCG
 //! iterations.
 
+use image::RgbImage;
+use image::imageops::FilterType;
 use sumsq::assembled::{Explicit, Hierarchies, LinearSolver};
 use sumsq::energy::Energy;
 use sumsq::{
     CompileOptions, Method, Precision, Preconditioner, ProblemData, SolveOptions, Solver, assembled,
 };
 use sumsq_examples::demos::{self, Problem};
-use sumsq_tests::hierarchies::{self, assert_same_bits, jumps, lattice};
+use sumsq_examples::io::Mesh;
+use sumsq_tests::hierarchies::{self, assert_same_bits, boxed, jumps, lattice};
 use sumsq_tests::small::{self, Small};
-use sumsq_tests::{Case, Random, bind, doubles};
+use sumsq_tests::{Case, Random, bind, doubles, indices};
 
 fn compiled(precision: Precision, threads: usize) -> CompileOptions {
     hierarchies::compiled(Preconditioner::Aggregation, precision, threads)
@@ -26,6 +29,7 @@ fn problems() -> Vec<(String, Small)> {
         ("path", lattice(1, 400)),
         ("jumps", jumps(41, 27)),
         ("column", jumps(1, 300)),
+        ("box", boxed(37, 29)),
     ];
     all.map(|(name, problem)| (name.to_string(), problem)).into()
 }
@@ -33,6 +37,46 @@ fn problems() -> Vec<(String, Small)> {
 #[test]
 fn every_level_is_the_product_of_sparse_matrices() {
     hierarchies::assert_levels(Preconditioner::Aggregation, problems());
+}
+
+#[test]
+fn levels_of_all_extents_are_products_under_random_masks() {
+    hierarchies::assert_levels_of_all_extents(Preconditioner::Aggregation);
+}
+
+#[test]
+fn levels_of_the_examples_are_products_of_sparse_matrices() {
+    for name in [
+        "laplacian_small",
+        "image_warping_small",
+        "poisson_image_editing_small",
+        "shape_from_shading_small",
+        "optical_flow_flower",
+        "volumetric_mesh_deformation",
+        "arap_hand",
+    ] {
+        let case = Case::open(name);
+        let (kind, data) = (Preconditioner::Aggregation, case.data());
+        hierarchies::assert_levels_of_example(kind, name, (&case.energy, &data), 1e-12);
+    }
+    let dog = sumsq_tests::workspace_root().join("data/embedded_deformation/dog_2k.ply");
+    let dog = Mesh::read(&dog).unwrap();
+    for problem in [
+        demos::cotangent_mesh_smoothing::Scene::new(dog).problem(),
+        demos::embedded_deformation::Scene::dog().unwrap().problem(),
+        demos::robust_nonrigid_alignment::Scene::heads().unwrap().problem(),
+    ] {
+        let energy = Energy::from_text(problem.energy, problem.text).unwrap();
+        let data = ProblemData::bind(&energy, &problem.inputs).unwrap();
+        let kind = Preconditioner::Aggregation;
+        hierarchies::assert_levels_of_example(kind, problem.energy, (&energy, &data), 1e-12);
+    }
+}
+
+/// A photograph of this size.
+fn photograph(width: u32, height: u32) -> RgbImage {
+    let photograph = image::open(sumsq_tests::workspace_root().join("data/optical_flow/frame1.png")).unwrap();
+    image::imageops::resize(&photograph.to_rgb8(), width, height, FilterType::Triangle)
 }
 
 #[test]
@@ -69,6 +113,53 @@ fn what_cannot_be_served_is_refused() {
     let refused = Solver::compile(energy, &compiled(Precision::Mixed, 1)).err().map(|e| e.to_string());
     let refused = refused.unwrap_or_default();
     assert!(refused.contains("reads at two elements") && refused.contains("use block_jacobi"), "{refused}");
+    // Unknowns of which no residual reads one at two elements.
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local Y = Unknown("Y", opt_float, {N}, 1)
+        Energy(X(0) - Y(1), 0.1 * Y(0))
+    "#;
+    let energy = Energy::from_text("test.t", text).unwrap();
+    let refused = Solver::compile(energy, &compiled(Precision::Mixed, 1)).err().map(|e| e.to_string());
+    assert!(refused.as_ref().is_some_and(|said| said.contains("use multigrid")), "{refused:?}");
+}
+
+/// Elements of eighteen unknowns keep block Jacobi beside those that have aggregates, and steps are those of sparse matrices.
+#[test]
+fn wide_spaces_keep_their_blocks() {
+    let (n, m) = (120, 40);
+    let mut random = Random::new(12);
+    let text = r#"
+        local N, M = Dim("N", 0), Dim("M", 1)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local Y = Unknown("Y", opt_float12, {M}, 1)
+        local Z = Unknown("Z", opt_float6, {M}, 2)
+        local G = Graph("G", 3, "a", {N}, 4, "b", {N}, 5, "c", {M}, 6, "d", {M}, 7)
+        Energy(0.05 * X(0))
+        Energy(0.3 * Y(0), Y(0) - Y(1), 0.2 * Z(0), Z(0,1) - Y(0,2))
+        Energy(X(G.a) - X(G.b) - 0.1 * Y(G.c, 3), Y(G.c, 5) - 0.5 * Y(G.d, 5) * X(G.a))
+    "#;
+    let ends = |step: i64| (0..n as i64 - 1).map(|i| i + step).collect();
+    let arrays = [
+        doubles("X", &[n], random.numbers(n)),
+        doubles("Y", &[m, 12], random.numbers(12 * m)),
+        doubles("Z", &[m, 6], random.numbers(6 * m)),
+        indices("G.a", 1, ends(0)),
+        indices("G.b", 1, ends(1)),
+        indices("G.c", 1, random.below(m, n - 1)),
+        indices("G.d", 1, random.below(m, n - 1)),
+    ];
+    let problem = bind(text, &arrays);
+    let solver = Solver::compile(problem.0.clone(), &compiled(Precision::F64, 2)).unwrap();
+    let report =
+        solver.plan(&problem.1).unwrap().solve(&mut problem.1.clone(), &SolveOptions::default()).unwrap();
+    let served: Vec<&str> = report.grids.iter().map(|of| of.space.as_str()).collect();
+    assert_eq!((served, report.without_levels), (vec!["{N}"], vec!["{M}".to_string()]));
+    let wide = || vec![("wide".to_string(), problem.clone())];
+    hierarchies::assert_levels(Preconditioner::Aggregation, wide());
+    hierarchies::assert_steps(Preconditioner::Aggregation, wide());
+    hierarchies::assert_certified(Preconditioner::Aggregation, wide());
 }
 
 #[test]
@@ -118,10 +209,19 @@ fn candidates_of_arap_are_rigid_motions() {
     let (diag, damping) = (jacobian.diag(), vec![0.0; problem.free()]);
     let m = Hierarchies::aggregation(&problem, &x, &jacobian, (&diag, &damping), 1);
     let space = case.energy.unknowns[0].space;
+    assert_rigid(&x, m.candidates(space));
+    // Those that solves use.
+    let solver = Solver::compile(case.energy.clone(), &compiled(Precision::F64, 2)).unwrap();
+    let mut ours = solver.plan(&data).unwrap();
+    drop(ours.init(&data, &SolveOptions::default()).unwrap());
+    assert_rigid(&x, &ours.candidates(space));
+}
+
+/// Displacements of ARAP are its three translations and its three turns about the mean, to 1e-8.
+fn assert_rigid(x: &[f64], candidates: &[Vec<f64>]) {
     let n = x.len() / 6;
     let mean = [0, 1, 2].map(|c| (0..n).map(|e| x[3 * e + c]).sum::<f64>() / n as f64);
     let axes = [[0.0, 0.0, 1.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]];
-    let candidates = m.candidates(space);
     assert_eq!(candidates.len(), 6);
     for (i, candidate) in candidates.iter().enumerate() {
         for e in 0..n {
@@ -219,8 +319,7 @@ fn iterations_of_nonrigid_alignment() {
 /// Block Jacobi: 562.
 #[test]
 fn iterations_of_intrinsic_images() {
-    let photograph = image::open(sumsq_tests::workspace_root().join("data/optical_flow/frame1.png")).unwrap();
-    let small = image::imageops::resize(&photograph.to_rgb8(), 80, 56, image::imageops::FilterType::Triangle);
+    let small = photograph(80, 56);
     assert_iterations_of_demo(&demos::intrinsic_image_decomposition::Scene::new(small).problem(), [18, 36]);
 }
 
@@ -249,15 +348,7 @@ fn precisions_take_as_many_iterations() {
     }
 }
 
-/// M of generated code and the host is symmetric and positive, under masks, with jumps, on graphs.
 #[test]
 fn certificates_hold() {
-    for (name, (energy, data)) in problems() {
-        let options = CompileOptions { precision: Precision::F64, ..compiled(Precision::F64, 2) };
-        let solver = Solver::compile(energy, &options).unwrap();
-        let x = data.x();
-        let v = Random::new(5).numbers(x.len());
-        let certificate = solver.plan(&data).unwrap().certify(&data, &x, &v).unwrap();
-        assert!(certificate.passed(), "{name}: {:?}", certificate.failures());
-    }
+    hierarchies::assert_certified(Preconditioner::Aggregation, problems());
 }

@@ -3,10 +3,11 @@
 use sumsq::assembled::{Explicit, Hierarchies, LinearSolver};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
+use sumsq::matrix_free::preconditioner::kinds;
 use sumsq::{
     Backend, CompileOptions, Precision, Preconditioner, ProblemData, SolveOptions, Solver, assembled,
 };
-use sumsq_tests::hierarchies::{self, assert_same_bits, coupled};
+use sumsq_tests::hierarchies::{self, assert_same_bits, boxed, coupled, jumps};
 use sumsq_tests::small::{self, Small};
 use sumsq_tests::{Case, Random, assert_vectors_close, bind, doubles, indices};
 
@@ -38,10 +39,17 @@ fn far(w: usize, h: usize) -> Small {
     bind(text, &[doubles("X", &[h, w], Random::new(17).numbers(w * h))])
 }
 
+/// Graph rows of computed arrays lie over a grid once stencils couple its elements.
+const STENCIL: &str = "Energy(0.4 * (X(0,0) - X(1,0)), 0.4 * A(0,0) * (X(0,0) - X(0,1)))";
+
 fn problems() -> Vec<(String, Small)> {
     let mut all: Vec<(String, Small)> = vec![
         ("grid".into(), small::grid()),
         ("volume".into(), small::volume_under_losses()),
+        ("computed arrays".into(), small::computed_arrays()),
+        ("computed arrays at vertices".into(), small::computed_arrays_at_vertices_beside(STENCIL)),
+        ("jumps".into(), jumps(41, 27)),
+        ("box".into(), boxed(37, 29)),
         ("list".into(), list(1501)),
         ("far".into(), far(70, 23)),
     ];
@@ -56,6 +64,35 @@ fn problems() -> Vec<(String, Small)> {
 #[test]
 fn every_level_is_the_product_of_sparse_matrices() {
     hierarchies::assert_levels(Preconditioner::Multigrid, problems());
+}
+
+#[test]
+fn levels_of_all_extents_are_products_under_random_masks() {
+    hierarchies::assert_levels_of_all_extents(Preconditioner::Multigrid);
+}
+
+/// On the examples' energies that have a grid, but for the one on a photograph.
+#[test]
+fn levels_of_the_examples_are_products_of_sparse_matrices() {
+    for name in [
+        "laplacian_small",
+        "image_warping_small",
+        "poisson_image_editing_small",
+        "shape_from_shading_small",
+        "optical_flow_flower",
+        "volumetric_mesh_deformation",
+    ] {
+        let case = Case::open(name);
+        let (kind, data) = (Preconditioner::Multigrid, case.data());
+        hierarchies::assert_levels_of_example(kind, name, (&case.energy, &data), 1e-12);
+    }
+    let energy = sumsq_tests::example_energy("curveFitting");
+    assert!(kinds::with_levels(&energy).is_empty(), "its unknown is a global");
+}
+
+#[test]
+fn certificates_hold() {
+    hierarchies::assert_certified(Preconditioner::Multigrid, problems());
 }
 
 /// Sweep A computes p in whole vectors around the domain, more than half of them further out than the ways of the next level lead.
@@ -194,11 +231,52 @@ fn what_cannot_be_served_is_refused() {
     "#;
     let wide = refused(Energy::from_text("wide.t", wide).unwrap());
     assert!(
-        wide.contains("at most 4 unknowns per element of an index space of 4 dims") && wide.contains("has 5"),
+        wide.contains("at most 4 unknowns per element of an index space of 4 dims")
+            && wide.contains("has 5: use aggregation"),
         "{wide}"
     );
     let graph = refused(sumsq_tests::example_energy("arap_mesh_deformation"));
-    assert!(graph.contains("use block_jacobi"), "{graph}");
+    assert!(graph.contains("this energy has none: use aggregation"), "{graph}");
+    let neither = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float12, {N}, 0)
+        local Y = Unknown("Y", opt_float5, {N}, 1)
+        Energy(X(0) - X(1), 0.1 * X(0), Y(0) - Y(1))
+    "#;
+    let neither = refused(Energy::from_text("neither.t", neither).unwrap());
+    assert!(neither.contains("has 17: use block_jacobi"), "{neither}");
+}
+
+/// Elements of ten unknowns keep block Jacobi beside those that have a hierarchy, and steps are those of sparse matrices.
+#[test]
+fn wide_spaces_keep_their_blocks() {
+    let (n, m) = (500, 60);
+    let mut random = Random::new(11);
+    let text = r#"
+        local N, M = Dim("N", 0), Dim("M", 1)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local Y = Unknown("Y", opt_float10, {M}, 1)
+        local G = Graph("G", 2, "a", {N}, 3, "b", {M}, 4)
+        Energy(X(0) - X(1), 0.05 * X(0), 0.3 * Y(0))
+        Energy(Y(0) - Y(1))
+        Energy(X(G.a) - 0.2 * Y(G.b, 4) * Y(G.b, 7))
+    "#;
+    let arrays = [
+        doubles("X", &[n], random.numbers(n)),
+        doubles("Y", &[m, 10], random.numbers(10 * m)),
+        indices("G.a", 1, random.below(n, 90)),
+        indices("G.b", 1, random.below(m, 90)),
+    ];
+    let problem = bind(text, &arrays);
+    let solver = Solver::compile(problem.0.clone(), &compiled(Precision::F64, 2)).unwrap();
+    let report =
+        solver.plan(&problem.1).unwrap().solve(&mut problem.1.clone(), &SolveOptions::default()).unwrap();
+    let served: Vec<&str> = report.grids.iter().map(|of| of.space.as_str()).collect();
+    assert_eq!((served, report.without_levels), (vec!["{N}"], vec!["{M}".to_string()]));
+    let wide = || vec![("wide".to_string(), problem.clone())];
+    hierarchies::assert_levels(Preconditioner::Multigrid, wide());
+    hierarchies::assert_steps(Preconditioner::Multigrid, wide());
+    hierarchies::assert_certified(Preconditioner::Multigrid, wide());
 }
 
 #[test]
