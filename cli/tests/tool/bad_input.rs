@@ -209,6 +209,8 @@ fn unknowns_that_float_freely() {
         &["--method", "gn", "--iterations", "3"],
         &["--preconditioner", "none"],
         &["--precision", "f64"],
+        &["--preconditioner", "aggregation"],
+        &["--preconditioner", "aggregation", "--method", "gn", "--iterations", "3"],
     ] {
         let (_, report, x) = solved(&bench(text, &arrays), more);
         assert_eq!(x[2], 9.0);
