@@ -1,11 +1,13 @@
-//! Kernels of the example energies, assembled for every compute capability that code is made for. `docs/kernels.md` has what they take of a
+//! Kernels of the example energies, those of multigrid and aggregation too, assembled for every compute capability that code is made for. `docs/kernels.md` has what they take of a
 //! multiprocessor, and may not change unseen: `SUMSQ_UPDATE=1` rewrites it.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use sumsq::codegen::Target;
 use sumsq::codegen::compile::{ENDED, Phase, ended, gated, grid_loop, tick};
+use sumsq::matrix_free::preconditioner::kinds;
 use sumsq::ptxas::{Usage, assemble};
-use sumsq::{Backend, CompileOptions, Precision, SolveOptions, Solver};
+use sumsq::{Backend, CompileOptions, Precision, Preconditioner, SolveOptions, Solver};
 use sumsq_libcuda::{Control, preload};
 use sumsq_tests::{Case, example_energy, hold_page};
 
@@ -36,6 +38,7 @@ stack of a thread, bytes that it spills for want of registers, bytes of shared m
 column has the PTX instructions of a launch, those of all threads, for each unknown number: counted by the interpreter that stands in for a GPU, in one step
 of the energy's case in `data/cases`, `k_pcg_b_1` with what counts iterations behind it; cases are small, so that blocks at the border count for much. The test `kernels` holds this page to
 both, and assembles the same energies for 7.5 and 10.0. The sweeps of PCG, which are in float32, spill nothing on any of the three.
+Rows of `multigrid` and `aggregation` are the kernels of levels, couplings of elements apart; of these nothing is counted.
 
 Kernels outside of PCG spill 16 to 48 bytes a thread where `ptxas` aims at more blocks for each multiprocessor than it has registers for. None of them
 does so where it is told that one block is enough (`.minnctapersm 1`): then they take 52 to 146 registers in place of 32 to 128, and `k_damping_0` of
@@ -46,11 +49,38 @@ nothing; so that is asked for only of kernels with very many buffers.
 |---|---|---|---|---|---|---|
 ";
 
-/// The kernels of an energy for a compute capability.
-fn kernels(energy: &str, sm: u32) -> Vec<Usage> {
-    let options =
-        CompileOptions { precision: Precision::Mixed, capability: Some(sm), ..CompileOptions::default() };
+/// An energy by its number, with a preconditioner, for a compute capability.
+type Job = (usize, Preconditioner, u32);
+
+/// All that are assembled: with levels, which take most of the time, only of a few for any but the table's capability.
+fn jobs() -> Vec<Job> {
+    let mut all = vec![];
+    for (i, (name, _)) in ENERGIES.iter().enumerate() {
+        let energy = example_energy(name);
+        for sm in [75, SHOWN, 100] {
+            all.push((i, Preconditioner::Auto, sm));
+            let wanted =
+                sm == SHOWN || ["laplacian", "image_warping", "arap_mesh_deformation"].contains(name);
+            let levels = [Preconditioner::Multigrid, Preconditioner::Aggregation].into_iter();
+            let levels = levels.filter(|kind| wanted && kinds::chosen(*kind, &energy).is_ok());
+            all.extend(levels.map(|kind| (i, kind, sm)));
+        }
+    }
+    all
+}
+
+/// The kernels of a job; with levels those of levels alone, without couplings of elements.
+fn kernels((energy, preconditioner, sm): Job) -> Vec<Usage> {
+    let energy = ENERGIES[energy].0;
+    let options = CompileOptions {
+        precision: Precision::Mixed,
+        capability: Some(sm),
+        preconditioner,
+        ..CompileOptions::default()
+    };
     let all = sumsq::ptx(&example_energy(energy), &options).unwrap_or_else(|e| panic!("{energy}: {e}"));
+    let auto = preconditioner == Preconditioner::Auto;
+    let own = |(name, _): &(String, String)| auto || name.contains('@') || name.contains("aggregates");
     let assembled = |(name, text): (String, String)| {
         let bare = ["add", "sub", "mul", "fma"]
             .iter()
@@ -60,7 +90,7 @@ fn kernels(energy: &str, sm: u32) -> Vec<Usage> {
         }
         assemble(&text, sm).unwrap_or_else(|e| panic!("{energy}, {name}, sm_{sm}: {e}"))
     };
-    all.into_iter().flat_map(assembled).collect()
+    all.into_iter().filter(own).flat_map(assembled).collect()
 }
 
 /// Runs a step of a case; afterwards the machine has counts of its kernels. Returns the number of unknown scalars.
@@ -82,7 +112,7 @@ fn step(machine: &Control, case: &str) -> u64 {
     data.x().len() as u64
 }
 
-/// Rows of the table: per kernel what it takes, and instructions for each unknown.
+/// Rows of the table: per kernel what it takes, and instructions for each unknown where those of a step are counted.
 fn rows(machine: &Control, (energy, case): (&str, Option<&str>), usages: &[Usage]) -> String {
     let unknowns = case.map(|case| step(machine, case));
     let instructions = |kernel: &str| {
@@ -104,22 +134,20 @@ fn rows(machine: &Control, (energy, case): (&str, Option<&str>), usages: &[Usage
 fn kernels_assemble_and_take_what_the_page_says() {
     // Before any thread asks for a driver.
     let machine = preload().expect("the stand-in of the driver is there");
-    let jobs: Vec<(usize, u32)> =
-        [75, SHOWN, 100].iter().flat_map(|&sm| (0..ENERGIES.len()).map(move |i| (i, sm))).collect();
-    let (queue, shown) = (Mutex::new(jobs.into_iter()), Mutex::new(vec![vec![]; ENERGIES.len()]));
+    let (queue, shown) = (Mutex::new(jobs().into_iter()), Mutex::new(BTreeMap::new()));
     let spilling = Mutex::new(vec![]);
     let work = || {
         loop {
             let next = queue.lock().expect("no job panics").next();
-            let Some((i, sm)) = next else { return };
-            let usages = kernels(ENERGIES[i].0, sm);
+            let Some(job) = next else { return };
+            let (usages, (i, kind, sm)) = (kernels(job), job);
             // The sweeps of PCG are in float32.
             for u in usages.iter().filter(|u| u.kernel.contains("pcg") && u.spills > 0) {
                 let one = format!("{}, {}, sm_{sm}: {} bytes", ENERGIES[i].0, u.kernel, u.spills);
                 spilling.lock().expect("no job panics").push(one);
             }
             if sm == SHOWN {
-                shown.lock().expect("no job panics")[i] = usages;
+                shown.lock().expect("no job panics").insert((i, kind as usize), usages);
             }
         }
     };
@@ -129,8 +157,12 @@ fn kernels_assemble_and_take_what_the_page_says() {
     });
     let spilling = spilling.into_inner().expect("no job panics");
     let mut page = HEAD.to_string();
-    for (energy, usages) in ENERGIES.iter().zip(shown.into_inner().expect("no job panics")) {
-        page += &rows(&machine, *energy, &usages);
+    for ((i, kind), usages) in shown.into_inner().expect("no job panics") {
+        let (energy, case) = ENERGIES[i];
+        match Preconditioner::ALL[kind] {
+            (Preconditioner::Auto, _) => page += &rows(&machine, (energy, case), &usages),
+            (_, kind) => page += &rows(&machine, (&format!("{energy}, {kind}"), None), &usages),
+        }
     }
     hold_page("docs/kernels.md", &page);
     assert!(spilling.is_empty(), "sweeps of PCG spill: {spilling:?}");
