@@ -35,7 +35,7 @@ impl Scheduler<'_> {
         true
     }
 
-    /// Where a Func is stored: mostly where it may be, but also where a GPU or a CPU refuses it.
+    /// The memory of a Func: mostly one that it may have, but also one that a GPU or a CPU refuses.
     fn memory(&mut self, pure: &StageId) {
         let level = self.level(pure).map(|l| (l.stage.clone(), l.var.clone()));
         let in_block = level.is_some_and(|l| self.in_blocks.contains(&l));
