@@ -111,8 +111,9 @@ fn run(
 ) -> Result<(Prepared, Results), Box<dyn Error>> {
     let application = Application::find(name).ok_or("no application")?;
     let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let schedule = application.schedule(application.by_hand(&Target::host())).ok_or("no schedule")??;
     let setup = application.setup(&given, bits)?;
+    let schedule =
+        application.schedule(application.by_hand(&Target::host(), &setup)).ok_or("no schedule")??;
     let prepared = Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host())?;
     let mut inputs = vec![];
     for (k, slot) in application.slots.iter().enumerate() {

@@ -33,6 +33,16 @@ impl Elements {
         with_elements!(self, v => v.len())
     }
 
+    /// So many of them, from where `next` says.
+    fn picked(&self, len: usize, mut next: impl FnMut() -> usize) -> Elements {
+        match self {
+            Elements::U8(v) => Elements::U8(filled(len, || v[next()])),
+            Elements::U16(v) => Elements::U16(filled(len, || v[next()])),
+            Elements::I32(v) => Elements::I32(filled(len, || v[next()])),
+            Elements::F32(v) => Elements::F32(filled(len, || v[next()])),
+        }
+    }
+
     fn reals(&self) -> Vec<f64> {
         with_elements!(self, v => v.iter().map(|&v| f64::from(v)).collect())
     }
@@ -51,7 +61,7 @@ pub enum Kind {
     F32,
 }
 
-/// A dense array, the first dimension the fastest.
+/// A dense array, the first dimension the fastest, or the last one where it is packed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Array {
     /// As in the description.
@@ -62,6 +72,8 @@ pub struct Array {
     pub extents: Vec<i32>,
     /// `extents` multiplied.
     pub elements: Elements,
+    /// Do all elements that differ in the last coordinate alone lie beside each other, as channels of a pixel?
+    pub packed: bool,
 }
 
 /// An argument of a pipeline.
@@ -116,7 +128,30 @@ impl Array {
             Kind::I32 => Elements::I32(filled(len, || next() as i32)),
             Kind::F32 => Elements::F32(filled(len, &mut next)),
         };
-        Array { name, min, extents, elements }
+        Array { name, min, extents, elements, packed: false }
+    }
+
+    /// The same values, packed.
+    pub fn packed(self) -> Array {
+        let channels = self.extents.last().map_or(1, |&n| n as usize);
+        let (len, pixels) = (self.elements.len(), self.elements.len() / channels.max(1));
+        let mut places = (0..pixels).flat_map(|i| (0..channels).map(move |c| c * pixels + i));
+        let elements = self.elements.picked(len, || places.next().unwrap_or_default());
+        Array { elements, packed: true, ..self }
+    }
+
+    /// Distance of neighbours in elements, in each dimension.
+    pub fn strides(&self) -> Vec<i64> {
+        let mut order: Vec<usize> = (0..self.extents.len()).collect();
+        if self.packed {
+            order.rotate_right(1);
+        }
+        let (mut strides, mut stride) = (vec![0; order.len()], 1);
+        for d in order {
+            strides[d] = stride;
+            stride *= i64::from(self.extents[d]);
+        }
+        strides
     }
 
     /// First coordinate and number of coordinates of each dimension.
@@ -136,22 +171,16 @@ impl Array {
             return;
         }
         // From the first dimension to the last: where the values of all coordinates so far lie.
-        let (mut places, mut stride) = (vec![0], 1);
-        for (d, &(min, extent)) in domain.iter().enumerate() {
-            let near = |c: i32| (c - self.min[d]).clamp(0, self.extents[d] - 1) as usize * stride;
+        let mut places = vec![0];
+        for ((d, &(min, extent)), stride) in domain.iter().enumerate().zip(self.strides()) {
+            let near = |c: i32| (c - self.min[d]).clamp(0, self.extents[d] - 1) as usize * stride as usize;
             places = (min..min + extent).flat_map(|c| places.iter().map(move |p| p + near(c))).collect();
-            stride *= self.extents[d] as usize;
         }
         let mut places = places.into_iter();
-        let len = places.len();
-        let mut next = || places.next().unwrap_or_default();
-        self.elements = match &self.elements {
-            Elements::U8(v) => Elements::U8(filled(len, || v[next()])),
-            Elements::U16(v) => Elements::U16(filled(len, || v[next()])),
-            Elements::I32(v) => Elements::I32(filled(len, || v[next()])),
-            Elements::F32(v) => Elements::F32(filled(len, || v[next()])),
-        };
-        (self.min, self.extents) = domain.into_iter().unzip();
+        let elements = self.elements.picked(places.len(), || places.next().unwrap_or_default());
+        let (min, extents) = domain.into_iter().unzip();
+        let planar = Array { name: self.name, min, extents, elements, packed: false };
+        *self = if self.packed { planar.packed() } else { planar };
     }
 
     /// Bytes of its elements.
@@ -245,6 +274,21 @@ mod tests {
         array.grow(&[(-1, 1), (0, 2)]);
         assert_eq!(array.domain(), [(-1, 3), (0, 3)]);
         assert_eq!(array.elements, Elements::U8(vec![0, 0, 10, 1, 1, 11, 1, 1, 11]));
+    }
+
+    #[test]
+    fn packed_arrays_have_their_channels_side_by_side() {
+        let planar = Array::new("a", Kind::U8, &[(0, 2), (0, 2), (0, 3)], |at| {
+            (at[0] + 10 * at[1] + 100 * at[2]) as f32
+        });
+        assert_eq!(planar.strides(), [1, 2, 4]);
+        let mut packed = planar.packed();
+        assert_eq!(packed.strides(), [3, 6, 1]);
+        assert_eq!(packed.elements, Elements::U8(vec![0, 100, 200, 1, 101, 201, 10, 110, 210, 11, 111, 211]));
+        packed.grow(&[(0, 2), (0, 1), (0, 2)]);
+        assert_eq!((packed.strides(), packed.domain()), (vec![3, 9, 1], vec![(0, 3), (0, 2), (0, 3)]));
+        let Elements::U8(v) = packed.elements else { panic!("of bytes") };
+        assert_eq!(v[3..9], [1, 101, 201, 1, 101, 201]);
     }
 
     #[test]

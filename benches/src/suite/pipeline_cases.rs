@@ -52,6 +52,17 @@ impl Case {
         self.with(Argument::Real(name, value))
     }
 
+    /// With the channels of each pixel side by side.
+    fn packed(mut self) -> Case {
+        let packed = |argument| match argument {
+            Argument::Input(array) => Argument::Input(array.packed()),
+            Argument::Output(array) => Argument::Output(array.packed()),
+            scalar => scalar,
+        };
+        self.arguments = self.arguments.into_iter().map(packed).collect();
+        self
+    }
+
     fn output(self, kind: Kind, extents: &[i32]) -> Case {
         self.output_as("output", kind, &from_zero(extents))
     }
@@ -119,6 +130,9 @@ pub fn names() -> Vec<String> {
         for kind in ["u8", "u16", "f32"] {
             names.extend(["up", "down"].map(|way| format!("resize_{kernel}_{kind}_{way}")));
         }
+    }
+    for layout in ["rgb", "rgba"] {
+        names.extend(["up", "down"].map(|way| format!("resize_cubic_u8_{way}_{layout}")));
     }
     names.extend(["lens_blur", "guided_upsampling", "compositing", "sgemm", "fft"].map(String::from));
     names
@@ -281,18 +295,26 @@ fn compositing(mut case: Case, picture: Part) -> Case {
 
 fn resize(case: Case, photograph: &Photograph) -> Option<Case> {
     let parts: Vec<&str> = case.name.split('_').collect();
-    let ["resize", "cubic" | "lanczos", kind, way] = parts[..] else { return None };
+    let (["resize", "cubic" | "lanczos", kind, way] | ["resize", "cubic" | "lanczos", kind, way, _]) =
+        parts[..]
+    else {
+        return None;
+    };
+    let (is_packed, channels) = (parts.len() > 4, if parts.last() == Some(&"rgba") { 4 } else { 3 });
     let (kind, white) = match kind {
         "u8" => (Kind::U8, 255.0),
         "u16" => (Kind::U16, 65535.0),
         _ => (Kind::F32, 1.0),
     };
-    let (scale, extents) = if way == "up" { (4.0, [192, 320, 3]) } else { (0.5, COLOURS) };
-    let picture = photograph.small([extents[0], extents[1]]);
-    let value =
-        |at: &[i32]| if kind == Kind::F32 { picture.at(at) } else { (picture.at(at) * white).round() };
-    let case = case.input("input", kind, &extents, value).real("scale", scale);
-    Some(case.output(kind, &[768, 1280, 3]))
+    let (scale, [width, height]) = if way == "up" { (4.0, [192, 320]) } else { (0.5, FLAT) };
+    let picture = photograph.small([width, height]);
+    // Transparency is the green of the mirror image.
+    let colour =
+        |at: &[i32]| if at[2] < 3 { picture.at(at) } else { picture.at(&[width - 1 - at[0], at[1], 1]) };
+    let value = |at: &[i32]| if kind == Kind::F32 { colour(at) } else { (colour(at) * white).round() };
+    let case = case.input("input", kind, &[width, height, channels], value).real("scale", scale);
+    let case = case.output(kind, &[768, 1280, channels]);
+    Some(if is_packed { case.packed() } else { case })
 }
 
 #[cfg(test)]
@@ -316,7 +338,7 @@ mod tests {
             assert!(matches!(case.arguments.last(), Some(Argument::Output(_))), "{name}");
             assert!(Work::of(&case.arguments).megapixels > 0.0, "{name}");
         }
-        assert_eq!(names().len(), 31);
+        assert_eq!(names().len(), 35);
         assert!(case("resize_cubic_u8_sideways", &plain()).is_some());
         assert_eq!(case("none", &plain()), None);
     }

@@ -22,6 +22,7 @@ struct RawArgument {
     rank: i32,
     min: [i32; DIMENSIONS],
     extent: [i32; DIMENSIONS],
+    stride: [i32; DIMENSIONS],
 }
 
 /// As `PipelineEntry` there.
@@ -166,6 +167,7 @@ fn raw(argument: &mut Argument) -> RawArgument {
         rank: -1,
         min: [0; DIMENSIONS],
         extent: [0; DIMENSIONS],
+        stride: [0; DIMENSIONS],
     };
     match argument {
         Argument::Whole(_, v) => scalar(std::ptr::from_mut(v).cast()),
@@ -183,6 +185,7 @@ fn raw_array(array: &mut Array) -> RawArgument {
         Elements::F32(_) => (2, 32),
     };
     let padded = |v: &[i32]| std::array::from_fn(|d| v.get(d).copied().unwrap_or(0));
+    let strides: Vec<i32> = array.strides().into_iter().map(|s| s as i32).collect();
     RawArgument {
         data: with_elements!(&mut array.elements, v => v.as_mut_ptr().cast()),
         code,
@@ -190,6 +193,7 @@ fn raw_array(array: &mut Array) -> RawArgument {
         rank: array.extents.len() as i32,
         min: padded(&array.min),
         extent: padded(&array.extents),
+        stride: padded(&strides),
     }
 }
 

@@ -28,12 +28,13 @@ pub fn ours(
     schedule: Option<&Schedule>,
     threads: usize,
 ) -> Result<Option<Ours>, Box<dyn Error>> {
-    // resize_KERNEL_TYPE_WAY is one application with parameters.
+    // resize_KERNEL_TYPE_WAY[_LAYOUT] is one application with parameters.
     let parts: Vec<&str> = case.name.split('_').collect();
     let (name, variant) = match parts[..] {
-        ["resize", kernel, ty, way] => {
+        ["resize", kernel, ty, way, ref layout @ ..] => {
             let ty = if ty == "f32" { "float" } else { "sample" };
-            ("resize", vec![("kernel", kernel), ("type", ty), ("way", way)])
+            let layout = layout.first().copied().unwrap_or("planar");
+            ("resize", vec![("kernel", kernel), ("type", ty), ("way", way), ("layout", layout)])
         }
         _ => (&case.name[..], vec![]),
     };
@@ -48,7 +49,7 @@ pub fn ours(
     let setup = application.setup(&given.chain(variant).collect::<Vec<_>>(), bits(case))?;
     let schedule = match schedule {
         Some(schedule) => schedule.clone(),
-        None => application.schedule(application.by_hand(&Target::host())).ok_or("no schedule")??,
+        None => application.schedule(application.by_hand(&Target::host(), &setup)).ok_or("no schedule")??,
     };
     let (mut all, mut times) = (vec![], vec![]);
     for _ in 0..COMPILED {
@@ -133,7 +134,7 @@ impl Ours {
 
 /// The array where it lies.
 fn view(array: &mut Array, written: bool) -> Result<View<'_>, BufferError> {
-    let mut dims = Dimension::dense(&array.extents);
-    dims.iter_mut().zip(&array.min).for_each(|(d, &min)| d.min = min);
+    let domain = array.domain().into_iter().zip(array.strides());
+    let dims: Vec<Dimension> = domain.map(|((min, n), stride)| Dimension::new(min, n, stride)).collect();
     with_elements!(&mut array.elements, v => if written { View::new(v, &dims) } else { View::reading(v, &dims) })
 }

@@ -197,7 +197,7 @@ fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Res
     let own = if args.gradient {
         "gradient"
     } else {
-        application.by_hand(&args.machine.options().target.anywhere())
+        application.by_hand(&args.machine.options().target.anywhere(), &algorithm.setup)
     };
     let name = args.schedule.as_deref().unwrap_or(if gpu { "gpu" } else { own });
     if let Some(known) = application.schedule(name) {

@@ -179,6 +179,12 @@ fn faults_are_said_and_nothing_is_written() {
         bench.sumsq(&line).fails_with(2, &said);
         assert!(!bench.path("out.png").exists(), "{said}");
     }
+    // The command binds planes.
+    let packed = ["--param", "layout=rgb", "--output", "out.png"];
+    bench
+        .sumsq(&[&["pipeline", "resize", "--input", "in.png"], &packed[..]].concat())
+        .fails_with(2, "stride");
+    assert!(!bench.path("out.png").exists());
     let line = ["pipeline", "blur", "--input", "in.png", "--output", "absent/out.png"];
     bench.sumsq(&line).fails_with(4, "absent");
     let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--backend", "cuda"];

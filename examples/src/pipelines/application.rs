@@ -1,7 +1,7 @@
 //! An application: its algorithm, schedules, inputs and parameters.
 
 use super::planar::Planar;
-use super::setup::{Parameter, Setup, SetupError};
+use super::setup::{LAYOUT, Parameter, Setup, SetupError};
 use super::{ALL, OF_DEMOS};
 use sumsq::codegen::{Error, Pipeline, Schedule, Target};
 
@@ -87,10 +87,16 @@ impl Application {
         self.schedules.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The name of the schedule by hand for a CPU: `narrow` where its vectors are shorter than 512 bits and there is one, else the first.
-    pub fn by_hand(&self, target: &Target) -> &'static str {
-        let narrow = |(name, _): &&(&'static str, &str)| *name == "narrow" && target.vector_bits() < 512;
-        let own = self.schedules.iter().find(narrow).or(self.schedules.first());
+    /// The name of the schedule by hand for a CPU: `packed` of pixels whose channels lie side by side; `narrow` where its vectors are shorter than 512 bits
+    /// and there is one, else the first.
+    pub fn by_hand(&self, target: &Target, setup: &Setup) -> &'static str {
+        let is_packed = !["", "planar"].contains(&setup.word(LAYOUT));
+        let wanted = |name: &str| match name {
+            "packed" => is_packed,
+            "narrow" => target.vector_bits() < 512,
+            _ => false,
+        };
+        let own = self.schedules.iter().find(|(name, _)| wanted(name)).or(self.schedules.first());
         own.map_or("hand", |(name, _)| *name)
     }
 
@@ -121,7 +127,8 @@ mod tests {
     fn short_vectors_have_schedules_of_their_own() {
         let name = |application: &str, lanes| {
             let application = Application::find(application).expect("it is listed");
-            application.by_hand(&Target::host().with_lanes(lanes))
+            let setup = application.setup(&[], 8).expect("defaults are taken");
+            application.by_hand(&Target::host().with_lanes(lanes), &setup)
         };
         assert_eq!([4, 8, 16].map(|lanes| name("sgemm", lanes)), ["narrow", "narrow", "hand"]);
         assert_eq!([4, 8, 16].map(|lanes| name("blur", lanes)), ["hand"; 3]);

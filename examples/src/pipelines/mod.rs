@@ -8,8 +8,8 @@
 
 /// The schedules of an application, each the text of a file.
 ///
-/// One more may be named: `narrow`, for the registers of other machines than those of AVX-512, shorter and fewer; or `gradient`, of a layer's
-/// gradient by hand.
+/// One more may be named: `narrow`, for the registers of other machines than those of AVX-512, shorter and fewer; `packed`, of pixels whose
+/// channels lie side by side; or `gradient`, of a layer's gradient by hand.
 macro_rules! schedules {
     ($name:literal $(, $more:ident)?) => {
         &[

@@ -1,7 +1,7 @@
 //! Pictures of another size, by a cubic or a Lanczos kernel (Keys 1981; Duchon 1979), one axis after the other.
 
 use super::application::{Application, Planes, Slot};
-use super::setup::{Parameter, Setup};
+use super::setup::{LAYOUT, Parameter, Setup};
 use std::f64::consts::PI;
 use sumsq::codegen::ScalarType::{F32, I32};
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Source, Var};
@@ -23,11 +23,29 @@ pub(super) const APPLICATION: Application = Application {
             "of samples: that of the picture, or floats from 0 to 1",
             &["sample", "float"],
         ),
+        Parameter::word(
+            LAYOUT,
+            "of the code's arrays: planes, or for its callers in C and Rust all channels of a pixel side by side",
+            &["planar", "rgb", "rgba"],
+        ),
     ],
     build,
     extents: sizes,
-    schedules: schedules!("resize"),
+    schedules: schedules!("resize", packed),
 };
+
+/// The order of pixels in memory.
+fn layout(setup: &Setup) -> Vec<Constraint> {
+    let packed = |channels: i32| {
+        let new = Constraint::new;
+        vec![new().stride(channels), new(), new().stride(1).min(0).extent(channels)]
+    };
+    match setup.word(LAYOUT) {
+        "rgb" => packed(3),
+        "rgba" => packed(4),
+        _ => Constraint::defaults(3),
+    }
+}
 
 /// Pixels that a kernel reads where the picture keeps its size.
 fn taps(setup: &Setup) -> i32 {
@@ -106,7 +124,8 @@ fn build(setup: &Setup) -> Pipeline {
     let [x, y, c] = Var::all(["x", "y", "c"]);
     let mut p = Pipeline::new("resize");
     let ty = if setup.word("type") == "float" { F32 } else { setup.sample() };
-    let input = p.input(Input::strided("input", &[ty], 3));
+    let input = layout(setup).into_iter().enumerate();
+    let input = p.input(input.fold(Input::strided("input", &[ty], 3), |input, (d, c)| input.constrain(d, c)));
     let scale = p.param("scale", F32);
     let across = axis(&mut p, setup, "x", input.extent(0), &scale);
     let along = axis(&mut p, setup, "y", input.extent(1), &scale);
@@ -125,6 +144,6 @@ fn build(setup: &Setup) -> Pipeline {
         _ => value.clamp(0.0, 65535.0).cast(ty),
     };
     let output = p.define("output", [x, y, c], value);
-    p.output_strided(&output, Constraint::defaults(3));
+    p.output_strided(&output, layout(setup));
     p
 }

@@ -86,6 +86,9 @@ impl Parameter {
 /// The type of a layer's arrays.
 pub(super) const FLOATS: Parameter = Parameter::word("type", "of all arrays", &["f32", "f64"]);
 
+/// The parameter by which an application's schedule by hand is `packed`: unless its value is the first word.
+pub(super) const LAYOUT: &str = "layout";
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Value {
     Number(f64),

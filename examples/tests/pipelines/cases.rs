@@ -14,7 +14,7 @@ use sumsq::codegen::runtime::Scalar;
 use sumsq::codegen::{Error, Name, Pipeline, Schedule, Target};
 use sumsq_codegen_testing::native::{execute, scalar};
 use sumsq_codegen_testing::reference::{Bindings, Realization, Value};
-use sumsq_examples::pipelines::{Application, Planar, Planes, Slot};
+use sumsq_examples::pipelines::{Application, Planar, Planes, Setup, Slot};
 
 /// First coordinate and number of coordinates, per dimension.
 pub type Domain = Vec<(i32, usize)>;
@@ -30,6 +30,7 @@ pub struct Case {
     pub within: Within,
     /// The first pixel of pictures: columns, rows.
     pub origin: [i32; 2],
+    pub setup: Setup,
     params: Vec<(Name, Value)>,
     inputs: Vec<Planar>,
 }
@@ -55,7 +56,7 @@ impl Case {
         let params = pipeline.params.iter();
         let params = params.map(|(name, ty)| (name.clone(), Value::of(*ty, setup.real(name)))).collect();
         let expected = expected.into();
-        Case { application, pipeline, extents, expected, within, origin: [0, 0], params, inputs }
+        Case { application, pipeline, extents, expected, within, origin: [0, 0], setup, params, inputs }
     }
 
     /// A result that must not be an error.

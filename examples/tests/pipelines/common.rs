@@ -215,7 +215,7 @@ pub fn check_all(
     within: Within,
 ) {
     let (application, setup) = set_up(name, params, bits);
-    let is_for_outputs = |name: &&str| !["gpu", "gradient"].contains(name);
+    let is_for_outputs = |name: &&str| !["gpu", "gradient", "packed"].contains(name);
     let named = application.schedules.iter().map(|(name, _)| *name).filter(is_for_outputs);
     for schedule in std::iter::once("").filter(|_| !PYRAMIDS.contains(&name)).chain(named) {
         let setup = setup.clone();
@@ -223,9 +223,11 @@ pub fn check_all(
             "" => Schedule::new(),
             known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
         };
-        let (algorithm, target) = (Algorithm::new(application, setup), Target::host());
+        let target = Target::host();
         // What nobody runs without naming it takes LLVM a minute for some, which would tell nothing about the engine.
-        let effort = if schedule == application.by_hand(&target) { Effort::Full } else { Effort::Least };
+        let effort =
+            if schedule == application.by_hand(&target, &setup) { Effort::Full } else { Effort::Least };
+        let algorithm = Algorithm::new(application, setup);
         let prepared = Prepared::within(algorithm, &text, &target, Limits { effort, ..Limits::default() });
         let prepared = prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
         for threads in [1, 3] {

@@ -40,7 +40,7 @@ fn period(application: &str) -> Option<i32> {
 
 /// The schedules that every application has for the machine.
 fn named(case: &Case) -> [&'static str; 2] {
-    ["root", case.application.by_hand(&Target::host())]
+    ["root", case.application.by_hand(&Target::host(), &case.setup)]
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Pictures of another size.
 
-use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c, whole_input};
+use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c, set_up, whole_input};
 use std::f64::consts::PI;
-use sumsq_examples::pipelines::{Planar, Values};
+use sumsq::codegen::Target;
+use sumsq::codegen::runtime::{Buffer, Dimension, Element, Pool, View};
+use sumsq_examples::pipelines::{Algorithm, Planar, Prepared, Values};
 
 fn kernel(lanczos: bool, t: f64) -> f64 {
     let t = t.abs();
@@ -77,9 +79,83 @@ fn scales() {
     }
 }
 
+/// Planes, or the channels of each pixel side by side.
+fn laid_out(extents: &[i32], is_packed: bool) -> Vec<Dimension> {
+    let (w, c) = (i64::from(extents[0]), i64::from(extents[2]));
+    let strides = if is_packed { [c, c * w, 1] } else { [1, w, w * i64::from(extents[1])] };
+    extents.iter().zip(strides).map(|(&n, stride)| Dimension::new(0, n, stride)).collect()
+}
+
+/// The output of `to` as planes, of code for planes or for pixels whose channels lie side by side.
+fn through<T: Element + Default + Into<f64>>(
+    prepared: &Prepared,
+    planes: &[T],
+    (from, to): (&[i32], &[i32]),
+    is_packed: bool,
+) -> Vec<f64> {
+    let (pixels, channels) = (planes.len() / from[2] as usize, from[2] as usize);
+    let mut values = planes.to_vec();
+    if is_packed {
+        values = (0..planes.len()).map(|i| planes[i % channels * pixels + i / channels]).collect();
+    }
+    let pixels = (to[0] * to[1]) as usize;
+    let mut made = vec![T::default(); pixels * channels];
+    {
+        let input = View::reading(&values, &laid_out(from, is_packed)).expect("a view");
+        let output = View::new(&mut made, &laid_out(to, is_packed)).expect("a view");
+        let bound: [(&str, &Buffer); 2] = [("input", &input), ("output", &output)];
+        prepared.compiled().run(&Pool::new(2), &bound, &prepared.params()).expect("it runs");
+    }
+    let place = |i: usize| if is_packed { i % pixels * channels + i / pixels } else { i };
+    (0..made.len()).map(|i| made[place(i)].into()).collect()
+}
+
+/// Pixels whose channels lie side by side come to the same bits as planes; of floats, where stages are relaxed, what is fused differs with the layout.
+#[test]
+fn packed_pixels_come_to_the_same() {
+    let prepared = |layout: &str, ty: &str, bits: u32, way: &str, scale: &str| {
+        let params = [("type", ty), ("way", way), ("scale", scale), ("layout", layout)];
+        let (application, setup) = set_up("resize", &params, bits);
+        let name = application.by_hand(&Target::host(), &setup);
+        assert_eq!(name == "packed", layout != "planar", "{name}");
+        let schedule = application.schedule(name).expect("it is listed").expect("it is a schedule");
+        Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host()).expect("it is compiled")
+    };
+    let types = [("sample", 8), ("sample", 16), ("float", 8)];
+    for ((ty, bits), (way, scale)) in
+        types.into_iter().flat_map(|ty| [("down", "0.5"), ("up", "2.5")].map(|way| (ty, way)))
+    {
+        let planar = prepared("planar", ty, bits, way, scale);
+        let by: f64 = scale.parse().expect("a number");
+        for (layout, channels) in [("rgb", 3), ("rgba", 4)] {
+            let packed = prepared(layout, ty, bits, way, scale);
+            let from = [83, 29, channels];
+            let to = [(83.0 * by) as i32, (29.0 * by) as i32, channels];
+            let input = match (ty, bits) {
+                ("float", _) => real_input(&from),
+                (_, 8) => bytes(&from),
+                _ => whole_input(&from, 65536),
+            };
+            let sizes = (&from[..], &to[..]);
+            let [expected, came] =
+                [(&planar, false), (&packed, true)].map(|(p, is_packed)| match &input.values {
+                    Values::U8(v) => through(p, v, sizes, is_packed),
+                    Values::U16(v) => through(p, v, sizes, is_packed),
+                    Values::F32(v) => through(p, v, sizes, is_packed),
+                    other => unreachable!("{other:?}"),
+                });
+            let apart = came.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(expected.iter().any(|v| *v != expected[0]), "{ty} of {bits} bits, {way}");
+            let within = if ty == "float" { 1e-6 } else { 0.0 };
+            assert!(apart <= within, "{ty} of {bits} bits, {way}, {layout}: {apart}");
+        }
+    }
+}
+
 #[test]
 fn elsewhere() {
     assembles("resize", &[("way", "up")]);
     assembles("resize", &[]);
+    assembles("resize", &[("layout", "rgba")]);
     same_bits_from_c("resize", &[("way", "up"), ("scale", "2")], 8, &[bytes(&[25, 20, 3])]);
 }

@@ -46,7 +46,7 @@ Axis Along(const Var& v, const ImageParam& input, int dimension, const Kernel& k
   return axis;
 }
 
-void Schedule(Axis& across, Axis& down, Func first, Func second, Func output, bool up, int lanes) {
+void Schedule(Axis& across, Axis& down, Func first, Func second, Func output, bool up, bool packed, int lanes) {
   Var in_x("in_x"), in_y("in_y");
   across.raw.compute_at(across.weights, x).store_in(MemoryType::Stack).vectorize(x);
   across.sum.compute_at(across.weights, x).vectorize(x);
@@ -61,11 +61,22 @@ void Schedule(Axis& across, Axis& down, Func first, Func second, Func output, bo
     first.compute_at(output, y).vectorize(x, lanes);
   }
   second.compute_at(output, in_x).unroll(c);
+  if (packed) {
+    output.reorder(c, in_x, in_y, x, y).unroll(c);
+    first.reorder(c, x, y).unroll(c);
+  }
 }
 
-void Resize(Recipe& recipe, const Kernel& kernel, const Type& type, bool up) {
+// The channels of a pixel side by side.
+void Pack(OutputImageParam image, int channels) {
+  image.dim(0).set_stride(channels);
+  image.dim(2).set_stride(1).set_bounds(0, channels);
+}
+
+void Resize(Recipe& recipe, const Kernel& kernel, const Type& type, bool up, int packed) {
   constexpr int kOutWidth = 768, kOutHeight = 1280;
-  ImageParam input = recipe.Input("input", type, {up ? kOutWidth / 4 : kOutWidth * 2, up ? kOutHeight / 4 : kOutHeight * 2, 3});
+  const int channels = packed ? packed : 3;
+  ImageParam input = recipe.Input("input", type, {up ? kOutWidth / 4 : kOutWidth * 2, up ? kOutHeight / 4 : kOutHeight * 2, channels});
   Param<float> scale = recipe.Scalar<float>("scale", up ? 4.0f : 0.5f);
   const Expr inverse = strict_float(1.0f / scale);
   const Expr widening = up ? Expr(1.0f) : inverse;
@@ -81,8 +92,12 @@ void Resize(Recipe& recipe, const Kernel& kernel, const Type& type, bool up) {
   second(x, y, c) = up ? along_y(first) : along_x(first);
   const Expr value = second(x, y, c);
   output(x, y, c) = type.is_float() ? clamp(value, 0.0f, 1.0f) : saturating_cast(type, value);
-  recipe.Output(output, {kOutWidth, kOutHeight, 3});
-  if (recipe.hand) Schedule(across, down, first, second, output, up, recipe.FloatLanes());
+  recipe.Output(output, {kOutWidth, kOutHeight, channels});
+  if (packed) {
+    Pack(input, channels);
+    Pack(output.output_buffer(), channels);
+  }
+  if (recipe.hand) Schedule(across, down, first, second, output, up, packed, recipe.FloatLanes());
 }
 
 }  // namespace
@@ -94,8 +109,15 @@ std::vector<Application> Resizes() {
     for (const auto& [name, type] : types) {
       for (const bool up : {true, false}) {
         const std::string variant = std::string("resize_") + kernel.name + "_" + name + (up ? "_up" : "_down");
-        variants.push_back({variant, [&kernel, type = type, up](Recipe& recipe) { Resize(recipe, kernel, type, up); }});
+        variants.push_back({variant, [&kernel, type = type, up](Recipe& recipe) { Resize(recipe, kernel, type, up, 0); }});
       }
+    }
+  }
+  for (const int channels : {3, 4}) {
+    for (const bool up : {true, false}) {
+      const std::string variant = std::string("resize_cubic_u8") + (up ? "_up" : "_down") + (channels == 3 ? "_rgb" : "_rgba");
+      variants.push_back(
+          {variant, [channels, up](Recipe& recipe) { Resize(recipe, kKernels[0], UInt(8), up, channels); }});
     }
   }
   return variants;

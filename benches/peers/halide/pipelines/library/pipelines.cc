@@ -12,7 +12,7 @@ struct PipelineArgument {
   // halide_type_code_t and bits of an element.
   int32_t code, bits;
   int32_t rank;
-  int32_t min[4], extent[4];
+  int32_t min[4], extent[4], stride[4];
 };
 
 struct PipelineEntry {
@@ -54,10 +54,8 @@ int pipelines_run(const PipelineEntry* pipeline, const PipelineArgument* argumen
     const PipelineArgument& argument = arguments[i];
     pointers[i] = argument.data;
     if (argument.rank < 0) continue;
-    int stride = 1;
     for (int d = 0; d < argument.rank; d++) {
-      dimensions[i][d] = halide_dimension_t(argument.min[d], argument.extent[d], stride);
-      stride *= argument.extent[d];
+      dimensions[i][d] = halide_dimension_t(argument.min[d], argument.extent[d], argument.stride[d]);
     }
     std::memset(&buffers[i], 0, sizeof buffers[i]);
     buffers[i].host = static_cast<uint8_t*>(argument.data);
