@@ -1,34 +1,43 @@
-//! The image pipelines as Halide compiles them: a program with their algorithms, the objects that it makes, one library of them.
+//! The image pipelines, and gradients, as Halide compiles them: a program with their algorithms, the objects that it makes, one library of them.
 
 use crate::peers::sources;
 use crate::process::{Failure, artifacts, root, task};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-const SOURCES: &str = "benches/peers/halide/pipelines";
+const SOURCES: &str = "benches/peers/halide";
+/// What both programs have.
+const COMPILER: &str = "benches/peers/halide/compiler";
 
-/// Builds `peers/libpipelines.so` with the Halide that lies in `peers/halide`. What is newer than its sources stays; the autoschedulers
-/// take an hour for all.
+/// Builds `peers/libgradients.so` and `peers/libpipelines.so` with the Halide that lies in `peers/halide`. What is newer than its sources
+/// stays; the autoschedulers take an hour for all.
 pub fn build() -> Result<(), Failure> {
+    ["gradients", "pipelines"].into_iter().try_for_each(build_library)
+}
+
+fn build_library(name: &str) -> Result<(), Failure> {
     let (peers, halide) = (artifacts("peers")?, package()?);
     let (include, plugins) = (text(&halide.join("include")), text(&halide.join("lib64")));
-    let (program, objects) = (text(&peers.join("compile-pipelines")), text(&peers.join("pipelines")));
-    if written(Path::new(&program)) < newest(&root().join(SOURCES))? {
-        let cc = sources(SOURCES)?;
+    let (program, objects) = (text(&peers.join(format!("compile-{name}"))), text(&peers.join(name)));
+    let own = format!("{SOURCES}/{name}");
+    if written(Path::new(&program)) < newest(&root().join(&own))?.max(newest(&root().join(COMPILER))?) {
+        let cc =
+            [sources(&own)?, vec![format!("{COMPILER}/main.cc"), format!("{COMPILER}/recipe.cc")]].concat();
         let (search, rpath) = (format!("-L{plugins}"), format!("-Wl,-rpath,{plugins}"));
-        let mut line = vec!["c++", "-std=c++17", "-O1", "-isystem", &include];
+        let shared = format!("-I{COMPILER}");
+        let mut line = vec!["c++", "-std=c++17", "-O1", &shared, "-isystem", &include];
         line.extend(cc.iter().map(String::as_str));
         line.extend([&search[..], "-lHalide", &rpath, "-ldl", "-lpthread", "-o", &program]);
         task(&line).run()?;
         println!("built {program}");
     }
     task(&[&program, &objects, &plugins]).run()?;
-    link(&include, &objects, &text(&peers.join("libpipelines.so")))
+    link(&include, &objects, &text(&peers.join(format!("lib{name}.so"))))
 }
 
 /// All objects, and the code around them that lists them in a table.
 fn link(include: &str, objects: &str, library: &str) -> Result<(), Failure> {
-    let table = format!("{SOURCES}/library/pipelines.cc");
+    let table = format!("{SOURCES}/library.cc");
     let folder = format!("-I{objects}");
     let compiled: Vec<String> = files(Path::new(objects))?.iter().map(|path| text(path)).collect();
     let mut line = vec!["c++", "-std=c++17", "-O2", "-fPIC", "-shared", &folder, "-isystem", include, &table];

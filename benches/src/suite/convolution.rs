@@ -5,7 +5,7 @@ use super::THREADS;
 use crate::harness::{compare_within, processor_time, time};
 use crate::report::Report;
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sumsq::codegen::ScalarType::F32;
 use sumsq::codegen::compile::Compiled;
 use sumsq::codegen::gradient::propagate_adjoints;
@@ -106,16 +106,20 @@ fn scatter() -> Pipeline {
 }
 
 /// A pipeline made ready.
-struct Ready {
+pub(super) struct Ready {
     compiled: Compiled,
     buffers: Vec<(&'static str, Buffer)>,
     pool: Pool,
+    /// Seconds that it took to compile.
+    pub(super) seconds: f64,
 }
 
 impl Ready {
     fn new(p: &Pipeline, schedule: &str, sizes: &[(&'static str, &[i32])]) -> Result<Ready, Failed> {
         let schedule = Schedule::parse(schedule)?;
+        let start = Instant::now();
         let compiled = Compiled::new(p, &schedule, &Target::host())?;
+        let seconds = start.elapsed().as_secs_f64();
         let filled = |(name, size): &(&'static str, &[i32])| -> Result<(&'static str, Buffer), Failed> {
             let b = Buffer::new(BufferSpec::new(F32, size))?;
             let count = size.iter().product::<i32>();
@@ -124,10 +128,15 @@ impl Ready {
             Ok((*name, b))
         };
         let buffers = sizes.iter().map(filled).collect::<Result<_, _>>()?;
-        Ok(Ready { compiled, buffers, pool: Pool::new(THREADS) })
+        Ok(Ready { compiled, buffers, pool: Pool::new(THREADS), seconds })
     }
 
-    fn run(&self) -> Result<(), Failed> {
+    /// The buffer of a name.
+    pub(super) fn buffer(&self, name: &str) -> Option<&Buffer> {
+        self.buffers.iter().find(|(known, _)| *known == name).map(|(_, buffer)| buffer)
+    }
+
+    pub(super) fn run(&self) -> Result<(), Failed> {
         let named: Vec<(&str, &Buffer)> = self.buffers.iter().map(|(name, b)| (*name, b)).collect();
         Ok(self.compiled.run(&self.pool, &named, &[])?)
     }
@@ -189,15 +198,20 @@ fn schedules(report: &mut Report, [width, height]: [i32; 2]) -> Result<(), Faile
     Ok(())
 }
 
-/// The layer both ways.
-fn layer(report: &mut Report) -> Result<(), Failed> {
+/// The slopes of the layer both ways.
+pub(super) fn of_layer() -> Result<[(&'static str, Ready); 2], Failed> {
     let [width, height, channels, count] = LAYER;
     let inner = [width - 2, height - 2, channels, count];
     let kernel = [3, 3, channels, channels];
     let sizes: [(&'static str, &[i32]); 4] =
         [("image", &LAYER), ("kernel", &kernel), ("w", &inner), ("slope", &LAYER)];
     let gather = Ready::new(&gather()?, GATHER, &sizes)?;
-    let scatter = Ready::new(&scatter(), SCATTER, &sizes[1..])?;
+    Ok([("gather", gather), ("atomic", Ready::new(&scatter(), SCATTER, &sizes[1..])?)])
+}
+
+/// The layer both ways.
+fn layer(report: &mut Report) -> Result<(), Failed> {
+    let [(_, gather), (_, scatter)] = of_layer()?;
     report.fact("16 x 16 x 256 x 256: gather", gather.least(), "ms");
     report.fact("16 x 16 x 256 x 256: scatter", scatter.least(), "ms");
     compared(report, "16 x 16 x 256 x 256: scatter with atomics / gather", &scatter, &gather)

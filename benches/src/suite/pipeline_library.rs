@@ -1,21 +1,24 @@
-//! `libpipelines.so`: Halide's side of the image pipelines (`peers/halide/pipelines`), loaded into this process.
+//! `libpipelines.so` and `libgradients.so`: Halide's side of the image pipelines and of gradients (`peers/halide/`), loaded into this process.
 
 use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
 use libloading::Library;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_double, c_int, c_void};
 use std::fmt::{self, Display};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use sumsq::codegen::runtime::Buffer;
 
-/// A dimension at most of an array; as in `library/pipelines.cc`.
-const DIMENSIONS: usize = 4;
+/// Dimensions at most of an array; as in `peers/halide/library.cc`.
+const DIMENSIONS: usize = 6;
 
 /// Characters at most of a reason in a report: Halide's may show whole expressions.
 const LONGEST: usize = 160;
 
-/// As `PipelineArgument` there: an array, or with rank -1 the address of a scalar.
+/// As `PipelineArgument` there: an array that is lent, or with rank -1 the address of a scalar.
 #[repr(C)]
-struct RawArgument {
+#[derive(Clone, Copy)]
+pub struct RawArgument<'a> {
     data: *mut c_void,
     code: i32,
     bits: i32,
@@ -23,6 +26,7 @@ struct RawArgument {
     min: [i32; DIMENSIONS],
     extent: [i32; DIMENSIONS],
     stride: [i32; DIMENSIONS],
+    lent: PhantomData<&'a Buffer>,
 }
 
 /// As `PipelineEntry` there.
@@ -47,7 +51,7 @@ pub struct Compiled {
     pub seconds: f64,
 }
 
-type Run = unsafe extern "C" fn(*const RawEntry, *const RawArgument, c_int) -> c_int;
+type Run = unsafe extern "C" fn(*const RawEntry, *const RawArgument<'_>, c_int) -> c_int;
 
 /// A schedule that Halide did not compile.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,12 +70,12 @@ fn peers() -> std::io::Result<PathBuf> {
     Ok(own.ancestors().nth(2).unwrap_or(&own).join("peers"))
 }
 
-/// Schedules that Halide did not compile for the library, in the order of names.
+/// Schedules that Halide did not compile for the library `name`, in the order of names.
 ///
 /// # Errors
 /// Files cannot be read.
-pub fn refused() -> Result<Vec<Refused>, Box<dyn Error>> {
-    let folder = peers()?.join("pipelines");
+pub fn refused(name: &str) -> Result<Vec<Refused>, Box<dyn Error>> {
+    let folder = peers()?.join(name);
     Ok(refused_in(&folder).map_err(|e| format!("{}: {e}", folder.display()))?)
 }
 
@@ -103,18 +107,18 @@ impl Display for Refused {
     }
 }
 
-/// All that the library has; it runs with so many threads.
+/// All that the library `name` has; it runs with so many threads.
 ///
 /// # Errors
 /// It is not built.
-pub fn load(threads: usize) -> Result<Vec<Compiled>, Box<dyn Error>> {
-    let path = peers()?.join("libpipelines.so");
+pub fn load(name: &str, threads: usize) -> Result<Vec<Compiled>, Box<dyn Error>> {
+    let path = peers()?.join(format!("lib{name}.so"));
     if !path.is_file() {
         return Err(format!("{} is missing: run `cargo xtask setup --peers`", path.display()).into());
     }
     // SAFETY: loading it runs the initialisers of Halide's runtime alone. It stays loaded to the end: its table is referred to.
     let library = Box::leak(Box::new(unsafe { Library::new(&path) }?));
-    // SAFETY: the functions of `library/pipelines.cc`, with their types.
+    // SAFETY: the functions of `peers/halide/library.cc`, with their types.
     unsafe {
         let start = library.get::<unsafe extern "C" fn(c_int)>(b"pipelines_start\0")?;
         let table = library.get::<unsafe extern "C" fn() -> *const RawEntry>(b"pipelines\0")?;
@@ -148,7 +152,15 @@ impl Compiled {
     /// # Errors
     /// What Halide refuses; the message is on standard error.
     pub fn run(&self, arguments: &mut [Argument]) -> Result<(), String> {
-        let raw: Vec<RawArgument> = arguments.iter_mut().map(raw).collect();
+        let raw: Vec<RawArgument<'_>> = arguments.iter_mut().map(raw).collect();
+        self.call(&raw)
+    }
+
+    /// The same, where they lie elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Compiled::run`].
+    pub fn call(&self, raw: &[RawArgument<'_>]) -> Result<(), String> {
         // SAFETY: the entry is of the library; the arguments live during the call and are those of the application, whose sizes and types
         // the code checks before it uses them.
         let code = unsafe { (self.run)(self.entry, raw.as_ptr(), raw.len() as c_int) };
@@ -159,16 +171,36 @@ impl Compiled {
     }
 }
 
-fn raw(argument: &mut Argument) -> RawArgument {
-    let scalar = |data: *mut c_void| RawArgument {
-        data,
-        code: 0,
-        bits: 0,
-        rank: -1,
-        min: [0; DIMENSIONS],
-        extent: [0; DIMENSIONS],
-        stride: [0; DIMENSIONS],
-    };
+impl<'a> RawArgument<'a> {
+    /// A buffer of floats of single precision, where it lies.
+    pub fn of(buffer: &'a Buffer) -> RawArgument<'a> {
+        let spec = buffer.spec();
+        let strides: Vec<i32> = buffer.strides().iter().map(|&stride| stride as i32).collect();
+        array(buffer.plane_ptr(0), (2, 32), [&spec.min, &spec.extents, &strides])
+    }
+
+    /// The same array with one more dimension: dimension `d` in runs of `inner`. Coordinates there begin at 0.
+    pub fn split(mut self, d: usize, inner: i32) -> RawArgument<'a> {
+        for list in [&mut self.min, &mut self.extent, &mut self.stride] {
+            list.copy_within(d..DIMENSIONS - 1, d + 1);
+        }
+        self.rank += 1;
+        self.extent[d] = inner;
+        self.extent[d + 1] /= inner;
+        self.stride[d + 1] *= inner;
+        self
+    }
+}
+
+/// An array: its type as Halide's code and bits; first coordinates, extents and strides.
+fn array<'a>(data: *mut c_void, (code, bits): (i32, i32), lists: [&[i32]; 3]) -> RawArgument<'a> {
+    let [min, extent, stride] = lists.map(|list| std::array::from_fn(|d| list.get(d).copied().unwrap_or(0)));
+    let rank = lists[1].len() as i32;
+    RawArgument { data, code, bits, rank, min, extent, stride, lent: PhantomData }
+}
+
+fn raw(argument: &mut Argument) -> RawArgument<'_> {
+    let scalar = |data: *mut c_void| RawArgument { rank: -1, ..array(data, (0, 0), [&[]; 3]) };
     match argument {
         Argument::Whole(_, v) => scalar(std::ptr::from_mut(v).cast()),
         Argument::Real(_, v) => scalar(std::ptr::from_mut(v).cast()),
@@ -176,30 +208,35 @@ fn raw(argument: &mut Argument) -> RawArgument {
     }
 }
 
-fn raw_array(array: &mut Array) -> RawArgument {
+fn raw_array(of: &mut Array) -> RawArgument<'_> {
     // Halide's codes: 0 signed, 1 unsigned, 2 floating point.
-    let (code, bits) = match &array.elements {
+    let ty = match &of.elements {
         Elements::U8(_) => (1, 8),
         Elements::U16(_) => (1, 16),
         Elements::I32(_) => (0, 32),
         Elements::F32(_) => (2, 32),
     };
-    let padded = |v: &[i32]| std::array::from_fn(|d| v.get(d).copied().unwrap_or(0));
-    let strides: Vec<i32> = array.strides().into_iter().map(|s| s as i32).collect();
-    RawArgument {
-        data: with_elements!(&mut array.elements, v => v.as_mut_ptr().cast()),
-        code,
-        bits,
-        rank: array.extents.len() as i32,
-        min: padded(&array.min),
-        extent: padded(&array.extents),
-        stride: padded(&strides),
-    }
+    let strides: Vec<i32> = of.strides().into_iter().map(|s| s as i32).collect();
+    let data = with_elements!(&mut of.elements, v => v.as_mut_ptr().cast());
+    array(data, ty, [&of.min, &of.extents, &strides])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sumsq::codegen::ScalarType;
+    use sumsq::codegen::runtime::BufferSpec;
+
+    #[test]
+    fn arrays_are_lent_with_a_dimension_in_runs() {
+        let b = Buffer::new(BufferSpec::new(ScalarType::F32, &[5, 12, 7]).starting_at(&[3, 0, 2])).unwrap();
+        let strides: Vec<i32> = b.strides().iter().map(|&s| s as i32).collect();
+        let raw = RawArgument::of(&b).split(1, 4);
+        assert_eq!(raw.rank, 4);
+        assert_eq!(raw.min[..4], [3, 0, 0, 2]);
+        assert_eq!(raw.extent[..4], [5, 4, 3, 7]);
+        assert_eq!(raw.stride[..4], [strides[0], strides[1], 4 * strides[1], strides[2]]);
+    }
 
     #[test]
     fn what_is_refused_is_said_with_its_first_line() {

@@ -35,7 +35,7 @@ struct Side {
 }
 
 pub fn run() -> Result<Report, Failed> {
-    let (library, refused, photograph) = (load(THREADS)?, refused()?, photograph()?);
+    let (library, refused, photograph) = (load("pipelines", THREADS)?, refused("pipelines")?, photograph()?);
     let setting = format!(
         "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
     );

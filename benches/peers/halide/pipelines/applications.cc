@@ -1,5 +1,7 @@
 #include "applications.h"
 
+std::vector<std::string> Schedules() { return {"hand", "Mullapudi2016", "Adams2019"}; }
+
 std::vector<Application> Applications() {
   std::vector<Application> all{
       {"blur", Blur},

@@ -1,14 +1,18 @@
-//! Gradients: the layers of table 1 and the convolution of section 4.3 of Li et al. 2018, forward alone and with J^T w, against JAX,
-//! jitted, and PyTorch on the CPU.
-//! `SUMSQ_PIPELINES` names what the names of those that run contain.
+//! Gradients: the layers of table 1, the convolutions of sections 4.2 and 4.3 and the demosaicking of section 5.2 of Li et al. 2018, forward alone and
+//! with J^T w, against JAX, jitted, PyTorch and Halide on the CPU.
+//! `SUMSQ_CASES` names what the names of those that run contain.
 
 mod convolution;
 mod framework;
+mod halide;
 
 use super::THREADS;
+use super::convolution::{Ready, of_layer};
+use super::pipeline_library::RawArgument;
 use crate::harness::{compare_within, time};
 use crate::report::Report;
 use framework::{FRAMEWORKS, Framework};
+use halide::{Halide, Side};
 use std::cell::RefCell;
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -25,7 +29,13 @@ type Failed = Box<dyn Error>;
 /// A thing that is measured: an application, and its inputs by shape.
 struct Case {
     application: &'static Application,
+    /// Parameters that are not as by default.
+    parameters: &'static [(&'static str, &'static str)],
     inputs: &'static [(&'static str, &'static [usize])],
+    /// The dimension of an input that is two for Halide, and of how many the inner one is.
+    runs: Option<(&'static str, usize, i32)>,
+    /// Do the frameworks have it?
+    in_frameworks: bool,
 }
 
 /// Sizes of table 1: of the bilateral slice's images of four channels one is the guide; its grid is eight deep.
@@ -34,37 +44,84 @@ fn cases() -> Result<Vec<Case>, Failed> {
     Ok(vec![
         Case {
             application: &convolution::APPLICATION,
+            parameters: &[],
             inputs: &[("image", &[1604, 2562]), ("kernel", &[5, 3])],
+            runs: None,
+            in_frameworks: true,
         },
         Case {
             application: find("spatial_transformer")?,
+            parameters: &[],
             inputs: &[("input", &[4, 16, 512, 512]), ("theta", &[4, 2, 3])],
+            runs: None,
+            in_frameworks: true,
         },
         Case {
             application: find("flow_warp")?,
+            parameters: &[],
             inputs: &[("input", &[4, 64, 512, 512]), ("flow", &[4, 2, 512, 512])],
+            runs: None,
+            in_frameworks: true,
         },
         Case {
             application: find("bilateral_slice")?,
+            parameters: &[],
             inputs: &[
                 ("grid", &[4, 12, 8, 64, 64]),
                 ("guide", &[4, 1024, 1024]),
                 ("input", &[4, 3, 1024, 1024]),
             ],
+            // A map's factors for an output: Halide 21 derives c * 4 + ci wrongly.
+            runs: Some(("grid", 3, 4)),
+            in_frameworks: true,
+        },
+        Case {
+            application: find("demosaic_learned")?,
+            parameters: &[("filters", "9")],
+            inputs: &[
+                ("mosaic", &[1024, 1024]),
+                ("green", &[9, 5, 5]),
+                ("edges", &[9, 5, 5]),
+                ("beside", &[3, 2]),
+                ("below", &[2, 3]),
+                ("diagonal", &[2, 2]),
+            ],
+            runs: None,
+            in_frameworks: false,
         },
     ])
 }
 
 pub fn run() -> Result<Report, Failed> {
     let setting = format!(
-        "time of sumsq / time of JAX, jitted, or of PyTorch, {THREADS} threads each, float32; with gradient: outputs and J^T 1 for all inputs"
+        "time of sumsq / time of JAX, jitted, of PyTorch, or of Halide 21, {THREADS} threads each, float32; with gradient: outputs and J^T 1 for all inputs"
     );
     let mut report = Report::new("gradients", setting);
-    let wanted = report.wanted("SUMSQ_PIPELINES");
+    let wanted = report.wanted("SUMSQ_CASES");
+    let halide = match Halide::load() {
+        Ok(halide) => Some(halide),
+        Err(why) => {
+            report.note(format!("not compared with Halide: {why}"));
+            None
+        }
+    };
     for case in cases()?.iter().filter(|case| case.application.name.contains(&wanted)) {
-        measure(&mut report, case)?;
+        measure(&mut report, case, halide.as_ref())?;
+    }
+    for (name, layer) in of_layer()?.iter().filter(|(name, _)| name.contains(&wanted)) {
+        report.fact(&format!("{name}, compiled in"), layer.seconds, "s");
+        halide.iter().try_for_each(|halide| halide.against(&mut report, &side_of_layer(name, layer)))?;
     }
     Ok(report)
+}
+
+/// The slopes of a layer by its input.
+fn side_of_layer<'a>(name: &'a str, layer: &'a Ready) -> Side<'a> {
+    let read = ["kernel", "w"].map(|name| layer.buffer(name));
+    let slope = layer.buffer("slope");
+    let arguments = read.into_iter().chain([slope]).flatten().map(RawArgument::of).collect();
+    let outputs = slope.into_iter().map(|slope| ("slope", slope)).collect();
+    Side { name, run: Box::new(move || layer.run()), arguments, outputs }
 }
 
 /// Made-up numbers: in [0, 1), but for maps near the identity and flows of up to ten pixels.
@@ -97,7 +154,8 @@ struct Ours {
 impl Ours {
     /// Under the application's schedule of a name, or the first one where none is named or there.
     fn new(case: &Case, inputs: &[Planar], gradient: bool, name: Option<&str>) -> Result<Ours, Failed> {
-        let setup = case.application.setup(&[], 8)?;
+        let own = case.parameters.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let setup = case.application.setup(&own.collect::<Vec<_>>(), 8)?;
         let algorithm = match gradient {
             true => Algorithm::with_gradient(case.application, setup)?,
             false => Algorithm::new(case.application, setup),
@@ -114,6 +172,24 @@ impl Ours {
         Ok(Ours { prepared, buffers, pool: Pool::new(THREADS), seconds })
     }
 
+    /// As Halide is compared with it: arguments are the inputs, the weights of the output, the output, and the slopes in the order of the inputs.
+    fn side(&self, case: &Case) -> Side<'_> {
+        let algorithm = &self.prepared.algorithm;
+        let gradient = algorithm.gradient.iter();
+        let slots = algorithm.application.slots.iter().map(|slot| slot.name);
+        let read = slots.chain(gradient.clone().flat_map(|g| g.weights.iter().map(|w| &*w.input)));
+        let outputs = gradient.clone().flat_map(|g| g.weights.iter().map(|w| &*w.output));
+        let written = outputs.chain(gradient.flat_map(|g| g.slopes.iter().map(|s| &*s.output)));
+        let find = |name: &str| self.buffers.iter().find(|(known, _)| known == name).map(|(n, b)| (&**n, b));
+        let outputs: Vec<(&str, &Buffer)> = written.filter_map(find).collect();
+        let lent = |(name, buffer)| match case.runs {
+            Some((of, d, inner)) if str::ends_with(name, of) => RawArgument::of(buffer).split(d, inner),
+            _ => RawArgument::of(buffer),
+        };
+        let arguments = read.filter_map(find).chain(outputs.clone()).map(lent).collect();
+        Side { name: case.application.name, run: Box::new(move || self.run()), arguments, outputs }
+    }
+
     fn run(&self) -> Result<(), Failed> {
         let named: Vec<(&str, &Buffer)> = self.buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
         Ok(self.prepared.compiled().run(&self.pool, &named, &self.prepared.params())?)
@@ -121,7 +197,7 @@ impl Ours {
 }
 
 /// Checks that both sides agree, then times forward and with the gradient.
-fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
+fn measure(report: &mut Report, case: &Case, halide: Option<&Halide>) -> Result<(), Failed> {
     let name = case.application.name;
     let arrays: Vec<NamedArray> = case.inputs.iter().map(|(name, shape)| made(name, shape)).collect();
     let inputs: Vec<Planar> = arrays.iter().map(|a| Planar::of_array(a, false)).collect::<Result<_, _>>()?;
@@ -145,7 +221,9 @@ fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
     report.fact(&format!("{name}, forward: sumsq"), ratio.seconds.1 * 1e3, "ms");
     report.fact(&format!("{name}, with gradient: sumsq"), ratio.seconds.0 * 1e3, "ms");
     report.ratio(ratio);
-    FRAMEWORKS.iter().try_for_each(|framework| against(report, framework, name, &arrays, [&forward, &both]))
+    let with = |framework| against(report, framework, name, &arrays, [&forward, &both]);
+    FRAMEWORKS.iter().filter(|_| case.in_frameworks).try_for_each(with)?;
+    halide.iter().try_for_each(|halide| halide.against(report, &both.side(case)))
 }
 
 /// Checks that a framework agrees with ours, forward alone and with the gradient, and times both.
@@ -195,16 +273,19 @@ fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
         let known = slope.map_or(output.clone(), |s| format!("d.{}", s.of));
         let Some(array) = theirs.iter().find(|a| a.name == known) else { continue };
         let Values::F32(expected) = Planar::of_array(array, false)?.values else { continue };
-        let came = buffer.to_vec::<f32>();
-        let most = expected.iter().fold(0.0, |m: f64, v| m.max(f64::from(v.abs())));
-        let apart = came.iter().zip(&expected).map(|(a, b)| f64::from((a - b).abs()));
-        let far = apart.filter(|apart| apart.is_nan() || *apart > TOLERANCE * most).count();
-        if came.len() != expected.len() || far > expected.len() / JUMPS {
-            let all = expected.len();
-            return Err(
-                format!("{name}, {known}: {far} of {all} values are wrong, the greatest is {most}").into()
-            );
-        }
+        differ(&expected, &buffer.to_vec()).map_err(|e| format!("{name}, {known}: {e}"))?;
     }
     Ok(())
+}
+
+/// In words how far values are from others, if they are too far.
+fn differ(expected: &[f32], came: &[f32]) -> Result<(), String> {
+    let most = expected.iter().fold(0.0, |m: f64, v| m.max(f64::from(v.abs())));
+    let apart = came.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs()));
+    let far = apart.filter(|apart| apart.is_nan() || *apart > TOLERANCE * most).count();
+    let all = expected.len();
+    match came.len() == all && far <= all / JUMPS {
+        true => Ok(()),
+        false => Err(format!("{far} of {all} values are wrong, the greatest is {most}")),
+    }
 }

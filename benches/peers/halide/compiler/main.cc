@@ -1,4 +1,4 @@
-// compile-pipelines FOLDER AUTOSCHEDULERS [NAME]: compiles the applications ahead of time under each of their schedules into FOLDER, as
+// compile-pipelines or compile-gradients FOLDER AUTOSCHEDULERS [NAME]: compiles applications ahead of time under each schedule into FOLDER, as
 // APPLICATION_SCHEDULE; with NAME those whose name contains it, else those that this program did not compile yet. AUTOSCHEDULERS is the
 // folder with Halide's plug-ins.
 //
@@ -25,7 +25,6 @@ using namespace Halide;
 
 namespace {
 
-constexpr const char* kSchedules[] = {"hand", "Mullapudi2016", "Adams2019"};
 constexpr int kMaxSeconds = 900;
 // Times that a schedule is compiled, of which the median is written down: once only where it takes longer than that.
 constexpr int kCompiled = 3;
@@ -116,7 +115,7 @@ bool IsDone(const std::string& stem) {
 
 void CompileAll(const std::string& folder, const std::string& plugins, const std::string& wanted) {
   for (const Application& application : Applications()) {
-    for (const std::string schedule : kSchedules) {
+    for (const std::string& schedule : Schedules()) {
       const std::string name = application.name + "_" + schedule, stem = folder + "/" + name;
       if (name.find(wanted) == std::string::npos || (wanted.empty() && IsDone(stem))) continue;
       for (const char* suffix : {".o", ".refused"}) std::filesystem::remove(stem + suffix);
@@ -129,11 +128,11 @@ void CompileAll(const std::string& folder, const std::string& plugins, const std
   }
 }
 
-// Rows of `table.cc`.
+// Rows of `table.inc`.
 void WriteTable(const std::string& folder) {
   std::ofstream table(folder + "/table.inc");
   for (const Application& application : Applications()) {
-    for (const std::string schedule : kSchedules) {
+    for (const std::string& schedule : Schedules()) {
       const std::string stem = application.name + "_" + schedule;
       double seconds = 0;
       if (!std::filesystem::exists(folder + "/" + stem + ".o")) continue;
@@ -147,7 +146,7 @@ void WriteTable(const std::string& folder) {
 
 int main(int count, char** arguments) {
   if (count != 3 && count != 4) {
-    std::fprintf(stderr, "usage: compile-pipelines FOLDER AUTOSCHEDULERS [NAME]\n");
+    std::fprintf(stderr, "usage: %s FOLDER AUTOSCHEDULERS [NAME]\n", arguments[0]);
     return 2;
   }
   const std::string folder = arguments[1];

@@ -1,4 +1,4 @@
-// libpipelines.so: the compiled applications behind one call. Compiled with the folder of table.inc on the include path.
+// libpipelines.so or libgradients.so: the compiled applications behind one call. Compiled with the folder of table.inc on the include path.
 #include <HalideRuntime.h>
 
 #include <cstdio>
@@ -6,13 +6,16 @@
 
 extern "C" {
 
+// Dimensions of an array at most.
+constexpr int kMaxRank = 6;
+
 // An argument: an array, or a scalar with rank -1, of which `data` points to the value.
 struct PipelineArgument {
   void* data;
   // halide_type_code_t and bits of an element.
   int32_t code, bits;
   int32_t rank;
-  int32_t min[4], extent[4], stride[4];
+  int32_t min[kMaxRank], extent[kMaxRank], stride[kMaxRank];
 };
 
 struct PipelineEntry {
@@ -43,11 +46,11 @@ void pipelines_start(int threads) {
   halide_set_error_handler(PrintError);
 }
 
-// Runs a pipeline with its arguments in the order of ALGORITHMS.md; 0 if all went well.
+// Runs a pipeline with its arguments in the order of its description; 0 if all went well.
 int pipelines_run(const PipelineEntry* pipeline, const PipelineArgument* arguments, int count) {
   constexpr int kMaxArguments = 16;
   halide_buffer_t buffers[kMaxArguments];
-  halide_dimension_t dimensions[kMaxArguments][4];
+  halide_dimension_t dimensions[kMaxArguments][kMaxRank];
   void* pointers[kMaxArguments];
   if (count > kMaxArguments) return -1;
   for (int i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-// An application as the compiler of this folder sees it: inputs, scalars and outputs in the order of ALGORITHMS.md, with their sizes.
+// An application as the compiler of this folder sees it: inputs, scalars and outputs in the order of its arguments, with their sizes.
 #pragma once
 
 #include <Halide.h>
@@ -48,8 +48,9 @@ struct Application {
   std::function<void(Recipe&)> describe;
 };
 
-// All of them, in the order of ALGORITHMS.md.
+// What the folder of applications that is compiled has: all of them, and the names of their schedules: hand, and autoschedulers.
 std::vector<Application> Applications();
+std::vector<std::string> Schedules();
 
 // The size of the images, and their luminance.
 constexpr int kWidth = 1536;
