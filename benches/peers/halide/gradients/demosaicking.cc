@@ -66,7 +66,7 @@ void Demosaicking(Recipe& recipe) {
   pass(output);
   for (Func f : {near, candidate, response, tall, share, sums, filled, apart, beside, below, diagonal}) {
     pass(f.compute_root());
-    pass(slopes.Of(f).compute_root());
+    pass(slopes.Of(f, f.num_update_definitions() - 1).compute_root());
   }
   for (Func f : {candidate, response}) f.update().reorder(x, tap.x, tap.y, k, y).unroll(tap.x).unroll(tap.y);
   for (size_t i = 1; i < all.size(); i++) {

@@ -281,11 +281,15 @@ fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
 /// In words how far values are from others, if they are too far.
 fn differ(expected: &[f32], came: &[f32]) -> Result<(), String> {
     let most = expected.iter().fold(0.0, |m: f64, v| m.max(f64::from(v.abs())));
-    let apart = came.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs()));
-    let far = apart.filter(|apart| apart.is_nan() || *apart > TOLERANCE * most).count();
-    let all = expected.len();
-    match came.len() == all && far <= all / JUMPS {
-        true => Ok(()),
-        false => Err(format!("{far} of {all} values are wrong, the greatest is {most}")),
+    let is_far = |(_, (a, b)): &(usize, (&f32, &f32))| {
+        let apart = f64::from((**a - **b).abs());
+        apart.is_nan() || apart > TOLERANCE * most
+    };
+    let pairs = || came.iter().zip(expected).enumerate().filter(is_far);
+    let (all, far) = (expected.len(), pairs().count());
+    if came.len() == all && far <= all / JUMPS {
+        return Ok(());
     }
+    let first = pairs().next().map(|(k, (a, b))| format!("; number {k} is {a}, not {b}"));
+    Err(format!("{far} of {all} values are wrong, the greatest is {most}{}", first.unwrap_or_default()))
 }
