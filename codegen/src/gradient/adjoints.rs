@@ -142,10 +142,8 @@ fn added(
         let target =
             Target::find(p, name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
         if !target.types.iter().any(|t| t.is_float()) {
-            return Err(error(
-                p,
-                format!("{name} is of integers, which have no derivative: derive for floats"),
-            ));
+            let why = format!("{name} is of integers, which have no derivative: derive for floats");
+            return Err(error(p, why));
         }
     }
     let seeds = Seed::all(p, seeds)?;

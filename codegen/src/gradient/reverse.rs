@@ -56,7 +56,11 @@ pub(super) fn reads(values: &[(Expr, Expr)], active: &FxHashSet<Name>) -> Vec<Re
     for e in order.into_iter().rev().filter(|e| live.contains(&e.id())) {
         let Some((cond, adjoint)) = arrived.remove(&e.id()).and_then(together) else { continue };
         if let Some(name) = leaf(e) {
-            found.push(read(e, name, cond, adjoint));
+            let (args, value) = match e.kind() {
+                ExprKind::Call { args, value, .. } => (args.clone(), *value),
+                _ => (vec![], 0),
+            };
+            found.push(Read { name: name.clone(), args, value, cond, adjoint });
             continue;
         }
         let chosen = arms(e);
@@ -102,14 +106,6 @@ fn leaf(e: &Expr) -> Option<&Name> {
         ExprKind::Param(p) => p.name(),
         _ => None,
     }
-}
-
-fn read(e: &Expr, name: &Name, cond: Option<Expr>, adjoint: Expr) -> Read {
-    let (args, value) = match e.kind() {
-        ExprKind::Call { args, value, .. } => (args.clone(), *value),
-        _ => (vec![], 0),
-    };
-    Read { name: name.clone(), args, value, cond, adjoint }
 }
 
 /// An adjoint that is 0 where a condition does not hold, apart from that.

@@ -73,10 +73,8 @@ impl<'p> Maker<'p> {
             let none = || error(p, format!("there is no Func {name} to keep or recompute"));
             let f = p.funcs.get(*name).ok_or_else(none)?;
             if recompute.contains(name) && !f.updates.is_empty() {
-                return Err(error(
-                    p,
-                    format!("{name} has updates and must be stored: it cannot be recomputed"),
-                ));
+                let why = format!("{name} has updates and must be stored: it cannot be recomputed");
+                return Err(error(p, why));
             }
         }
         let known = known(p, estimates);

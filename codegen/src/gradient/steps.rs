@@ -65,8 +65,7 @@ impl Reverse<'_> {
             site.space.axes.iter().any(|a| *a.name == *name)
                 || site.f.vars.iter().any(|v| **v.name() == *name)
         };
-        let unused = |name: String| {
-            let mut name = name;
+        let unused = |mut name: String| {
             while taken(&name) {
                 name.push('_');
             }

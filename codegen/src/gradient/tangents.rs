@@ -51,22 +51,18 @@ pub fn propagate_tangents(p: &mut Pipeline, directions: &[(&str, &str)]) -> Resu
             .ok_or_else(|| error(p, format!("there is no {by}, the direction of {name}")))?;
         let floats: Vec<_> = of.types.iter().copied().filter(|t| t.is_float()).collect();
         if floats.is_empty() {
-            return Err(error(
-                p,
-                format!("{name} is of integers, which have no derivative: derive for floats"),
-            ));
+            let why = format!("{name} is of integers, which have no derivative: derive for floats");
+            return Err(error(p, why));
         }
         let is_param = p.params.contains_key(&name);
         if floats != given.types
             || of.vars.len() != given.vars.len()
             || is_param != p.params.contains_key(&by)
         {
-            return Err(error(
-                p,
-                format!(
-                    "{by} is no direction of {name}: it needs its dimensions and the types of its floats"
-                ),
-            ));
+            let why = format!(
+                "{by} is no direction of {name}: it needs its dimensions and the types of its floats"
+            );
+            return Err(error(p, why));
         }
         if let Some((other, _)) = t.directions.get(&name) {
             let message = format!("{name} has two directions, {other} and {by}: add them up in a Func");
