@@ -111,6 +111,7 @@ fn a_failing_case_gets_smaller() {
     assert!(message.starts_with("a sine in "), "{message}");
     let text = small.text();
     assert_eq!(text.matches("sin(").count(), 1, "{text}");
-    assert!(text.lines().count() <= 2 && small.wrt.len() == 1, "{text}\n{:?}", small.wrt);
+    // Something must be derived for.
+    assert!(text.lines().count() <= 4 && small.wrt.len() == 1, "{text}\n{:?}", small.wrt);
     assert!(small.domain.iter().all(|d| *d == (0, 1)), "{:?}", small.domain);
 }
