@@ -85,13 +85,7 @@ fn a_solution_of_two_energies_has_a_derivative() {
         let solve = |h: f64| {
             let moved: Vec<f64> = given.iter().zip(&moves).map(|(a, d)| a + h * d).collect();
             let (x, a) = (image(&start, ScalarType::F64), image(&moved, ScalarType::F64));
-            // To the last digits: differences of solutions are small.
-            let options = SolveOptions {
-                iterations: Some(60),
-                gradient_tolerance: 1e-14,
-                step_tolerance: 1e-13,
-                ..exact()
-            };
+            let options = SolveOptions { iterations: Some(60), ..exact() };
             let mut go_on = |_: &_| Control::Continue;
             let beside = (&rest, &data);
             solver.solve_beside(&[("X", &x), ("A", &a)], &mut [], beside, &options, &mut go_on).unwrap();
@@ -109,9 +103,11 @@ fn a_solution_of_two_energies_has_a_derivative() {
         let linear = run(Curvature::Exact).unwrap_or_else(|e| panic!("{e}"));
         assert!(linear.residual <= 1e-11 && linear.iterations > 3, "{linear:?}");
         let exact = slope.to_vec::<f64>();
-        let came: f64 = exact.iter().zip(&moves).map(|(a, b)| a * b).sum();
-        let h = 1e-4;
-        assert_close(held, came, (value(h) - value(-h)) / (2.0 * h), 1e-5);
+        // E says where its minimum is to half of its digits: differences have four less than the terms of the slope.
+        let terms = || exact.iter().zip(&moves).map(|(a, b)| a * b);
+        let (came, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+        let along = (value(1e-4) - value(-1e-4)) / 2e-4;
+        assert!((came - along).abs() <= 1e-6 * size, "{held}: {came} and {along}, of {size}");
         // J^T W J is another matrix, where residuals are neither 0 nor linear.
         run(Curvature::GaussNewton).unwrap();
         let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
@@ -120,7 +116,9 @@ fn a_solution_of_two_energies_has_a_derivative() {
         // For one of the two alone it is no minimum.
         let s = solver.sensitivity(&["A"], Curvature::Exact, &estimates).unwrap();
         let alone = s.run(&buffers, &[], &[("X", &adjoint)], &[("A", &slope)], 1e-11);
-        assert!(matches!(alone, Err(PipelineEnergyError::NoMinimum { .. })), "{alone:?}");
+        let is_refused =
+            matches!(alone, Err(PipelineEnergyError::NoMinimum { .. } | PipelineEnergyError::Indefinite));
+        assert!(is_refused, "{alone:?}");
     }
 }
 
