@@ -1,10 +1,10 @@
 //! A stage as an application: targets of the picture as it is, and some conjugate gradients towards the minimum with these, one Func after the other.
 
 use super::pipelines::{FILTERS, add_targets};
-use crate::pipelines::{Application, Parameter, Planes, Setup, Slot, tensor};
+use crate::pipelines::{Application, FLOATS, Parameter, Planes, Setup, Slot, tensor};
 use sumsq::codegen::ScalarType::F32;
 use sumsq::codegen::gradient::propagate_adjoints;
-use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var};
+use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var, in_floats};
 
 pub(crate) const APPLICATION: Application = Application {
     name: "deconvolution",
@@ -17,7 +17,7 @@ pub(crate) const APPLICATION: Application = Application {
         array("threshold", "below which derivatives count as 0, of shape (3,)"),
         array("smooth", "range of brightness of the grid's cells, and its blur in cells, of shape (2,)"),
     ],
-    parameters: &[Parameter::whole("steps", "of conjugate gradients", 2, 1, 16)],
+    parameters: &[Parameter::whole("steps", "of conjugate gradients", 2, 1, 16), FLOATS],
     build,
     extents: |_, inputs| match inputs {
         [image, blurred, kernel, weight, threshold, smooth]
@@ -30,6 +30,10 @@ pub(crate) const APPLICATION: Application = Application {
     },
     schedules: &[],
 };
+
+/// The arrays with their dimensions.
+const ARRAYS: [(&str, usize); 6] =
+    [("image", 2), ("blurred", 2), ("kernel", 2), ("weight", 1), ("threshold", 1), ("smooth", 1)];
 
 const fn array(name: &'static str, about: &'static str) -> Slot {
     Slot::new(name, about, Planes::Array)
@@ -48,10 +52,8 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let mut p = Pipeline::new("deconvolution");
-        let arrays =
-            [("image", 2), ("blurred", 2), ("kernel", 2), ("weight", 1), ("threshold", 1), ("smooth", 1)];
         let [image, blurred, kernel, weight, threshold, smooth] =
-            arrays.map(|(name, dims)| tensor(&mut p, name, F32, dims));
+            ARRAYS.map(|(name, dims)| tensor(&mut p, name, F32, dims));
         let targets = add_targets(&mut p, &image, &smooth, &threshold);
         Stage { p, image, blurred, kernel, weight, targets }
     }
@@ -117,5 +119,5 @@ fn build(setup: &Setup) -> Pipeline {
     }
     let output = s.p.define("output", at, image.of((x, y)));
     s.p.output_strided(&output, Constraint::defaults(2));
-    s.p
+    in_floats(&s.p, setup.floats(), &ARRAYS.map(|(name, _)| name))
 }

@@ -70,6 +70,7 @@ pub use layer::{Argument, LAYERS, Layer, Lines, Pass, Routine};
 pub use pictures::{Picture, PictureError};
 pub use planar::{Planar, Values};
 pub use run::{PipelineError, Prepared};
+pub(crate) use setup::FLOATS;
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.

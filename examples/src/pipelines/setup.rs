@@ -84,7 +84,7 @@ impl Parameter {
 }
 
 /// The type of a layer's arrays.
-pub(super) const FLOATS: Parameter = Parameter::word("type", "of all arrays", &["f32", "f64"]);
+pub(crate) const FLOATS: Parameter = Parameter::word("type", "of all arrays", &["f32", "f64"]);
 
 /// The parameter by which an application's schedule by hand is `packed`: unless its value is the first word.
 pub(super) const LAYOUT: &str = "layout";
@@ -173,7 +173,7 @@ impl Setup {
     }
 
     /// The type that [`FLOATS`] says.
-    pub(super) fn floats(&self) -> ScalarType {
+    pub(crate) fn floats(&self) -> ScalarType {
         if self.word(FLOATS.name) == "f64" { ScalarType::F64 } else { ScalarType::F32 }
     }
 
