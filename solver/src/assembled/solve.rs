@@ -4,10 +4,9 @@ use crate::assembled::model::{AssembledModel, LinearSolver};
 use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads};
 use crate::outer::host::Host;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
-use crate::problem::aggregates;
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
-use crate::problem::grids;
+use crate::problem::levels;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{Lent, Report, Seconds, Setting};
@@ -67,8 +66,8 @@ pub fn solve_with(
     options.check()?;
     compiled.check()?;
     match compiled.preconditioner {
-        Preconditioner::Multigrid if linear == LinearSolver::Cg => grids::check(energy)?,
-        Preconditioner::Aggregation if linear == LinearSolver::Cg => aggregates::check(energy)?,
+        Preconditioner::Multigrid if linear == LinearSolver::Cg => levels::check_grids(energy)?,
+        Preconditioner::Aggregation if linear == LinearSolver::Cg => levels::check_aggregates(energy)?,
         _ => {}
     }
     let threads = Threads::new(compiled.threads);

@@ -5,7 +5,6 @@
 //! are what the energy hardly resists: see [`Candidate`].
 
 use crate::problem::grids::{self, reads_of};
-use crate::problem::options::{OptionError, Preconditioner};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use sumsq_energy::dag::{Access, Source};
@@ -80,31 +79,8 @@ pub fn served(energy: &Energy) -> Vec<SpaceId> {
     all
 }
 
-/// Tells whether an energy has such a space.
-///
-/// # Errors
-/// The reason why not, and what to use instead.
-pub fn check(energy: &Energy) -> Result<(), OptionError> {
-    if !served(energy).is_empty() {
-        return Ok(());
-    }
-    let other = if grids::served(energy).is_empty() {
-        Preconditioner::BlockJacobi
-    } else {
-        Preconditioner::Multigrid
-    };
-    let (kind, instead) = (Preconditioner::Aggregation.name(), other.name());
-    let fewest = spread(energy).into_iter().map(|s| component_count(energy, s)).min();
-    Err(fewest.map_or(OptionError::NoAggregates { instead }, |came| OptionError::WideElements {
-        kind,
-        most: MOST_COMPONENTS,
-        came,
-        instead,
-    }))
-}
-
 /// The spaces with a spread unknown.
-fn spread(energy: &Energy) -> Vec<SpaceId> {
+pub fn spread(energy: &Energy) -> Vec<SpaceId> {
     let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
     let spread = |&s: &SpaceId| !energy.is_global(s) && spread_components(energy, s).contains(&true);
     spaces.filter(spread).collect()

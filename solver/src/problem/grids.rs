@@ -1,7 +1,5 @@
 //! Facts about hierarchies of grids that follow from an energy and its sizes: both paths have the same.
 
-use crate::problem::aggregates;
-use crate::problem::options::{OptionError, Preconditioner};
 use sumsq_energy::dag::{Access, At};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, Energy, SpaceId};
@@ -17,30 +15,6 @@ pub fn served(energy: &Energy) -> Vec<SpaceId> {
     let mut all = coupled(energy);
     all.retain(|&s| component_count(energy, s) <= most_components(energy.spaces[s.index()].len()));
     all
-}
-
-/// Tells whether an energy has such a space.
-///
-/// # Errors
-/// The reason why not, and what to use instead.
-pub fn check(energy: &Energy) -> Result<(), OptionError> {
-    if !served(energy).is_empty() {
-        return Ok(());
-    }
-    let other = if aggregates::served(energy).is_empty() {
-        Preconditioner::BlockJacobi
-    } else {
-        Preconditioner::Aggregation
-    };
-    let instead = other.name();
-    Err(match coupled(energy).first() {
-        None => OptionError::NoGrid { instead },
-        Some(&space) => {
-            let dims = energy.spaces[space.index()].len();
-            let (most, came) = (most_components(dims), component_count(energy, space));
-            OptionError::WideGrid { dims, most, came, instead }
-        }
-    })
 }
 
 /// The spaces of an energy whose unknowns some residual reads at several offsets.

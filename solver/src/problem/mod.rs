@@ -6,6 +6,7 @@ pub mod bounds;
 pub mod cancel;
 pub mod data;
 pub mod grids;
+pub mod levels;
 pub mod memory;
 pub mod options;
 pub mod overrides;

@@ -8,8 +8,8 @@ use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
 use crate::matrix_free::vectors::{Extents, Initial, Role, What};
-use crate::problem::aggregates;
 use crate::problem::options::{self, OptionError};
+use crate::problem::{aggregates, levels};
 use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::Kind;
@@ -24,7 +24,7 @@ impl Preconditioner for Aggregation {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        aggregates::check(energy)
+        levels::check_aggregates(energy)
     }
 
     fn has_aggregates(&self) -> bool {

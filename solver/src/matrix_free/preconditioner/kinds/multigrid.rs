@@ -7,7 +7,7 @@ use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin,
 use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
-use crate::problem::grids;
+use crate::problem::levels;
 use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::model::Energy;
@@ -21,7 +21,7 @@ impl Preconditioner for Multigrid {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        grids::check(energy)
+        levels::check_grids(energy)
     }
 
     fn has_hierarchies(&self) -> bool {
