@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const SOURCES: &str = "benches/peers/halide";
-/// What both programs have.
+/// Files of both programs.
 const COMPILER: &str = "benches/peers/halide/compiler";
 
 /// Builds `peers/libgradients.so` and `peers/libpipelines.so` with the Halide that lies in `peers/halide`. What is newer than its sources

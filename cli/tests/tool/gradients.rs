@@ -213,7 +213,7 @@ fn applications_agree_with_differences() {
     }
 }
 
-/// What demos and their energies are made of: J^T w by the arrays that they take.
+/// Parts of demos and of their energies: J^T w by the arrays that they take.
 #[test]
 fn parts_of_demos_agree_with_differences() {
     for application in OF_DEMOS {

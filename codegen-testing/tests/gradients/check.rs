@@ -300,7 +300,7 @@ impl Case {
     }
 }
 
-/// What a pipeline gives on one thread, and to the bit on more.
+/// The outputs of a pipeline on one thread, and to the bit on more.
 pub fn on_threads(
     p: &Pipeline,
     compiled: &Compiled,

@@ -186,7 +186,7 @@ fn nothing_leaks_from_terms_that_lose() {
     });
 }
 
-/// What is replaced reaches nobody, whatever it was.
+/// Replaced values reach nobody, whatever they were.
 #[test]
 fn nothing_leaks_from_what_is_replaced() {
     let f = [1.0, 0.0, 2.0, 0.0, 4.0, 0.0, 1.0, 0.0, 2.0];
@@ -269,7 +269,7 @@ fn nothing_leaks_from_beyond_a_boundary() {
     }
 }
 
-/// What a predicate leaves out of a histogram has no bin, and no weight.
+/// Values that a predicate leaves out of a histogram have no bin, and no weight.
 #[test]
 fn nothing_leaks_into_bins() {
     let f = [1.0, NAN, 2.0, INF, 4.0, NAN, 8.0, 0.0, 1.0];

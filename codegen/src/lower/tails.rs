@@ -29,7 +29,7 @@ fn walk(s: &Stmt, registers: &[Flat]) -> Stmt {
     match s {
         Stmt::For { kind: ForKind::GpuBlock | ForKind::Vectorized, .. } => return s.clone(),
         Stmt::Allocate { buffer, memory: Memory::Register, .. } => {
-            let registers = [registers, &[buffer.clone()]].concat();
+            let registers = [registers, std::slice::from_ref(buffer)].concat();
             return map_children(s, &mut Expr::clone, &mut |s| walk(s, &registers));
         }
         _ => {}
@@ -48,7 +48,7 @@ fn walk(s: &Stmt, registers: &[Flat]) -> Stmt {
 struct Cut {
     /// All guards hold.
     cond: Expr,
-    /// What runs then, and elsewhere.
+    /// The statement that runs then, and the one elsewhere.
     whole: Stmt,
     tail: Stmt,
     /// A serial loop is around the unrolled one.

@@ -30,7 +30,7 @@ pub struct Side<'a> {
 }
 
 impl Halide {
-    /// What `cargo xtask setup --peers` left.
+    /// Pipelines that `cargo xtask setup --peers` left.
     ///
     /// # Errors
     /// It is not built.

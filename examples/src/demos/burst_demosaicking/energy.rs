@@ -61,7 +61,7 @@ fn finer_place(u: Expr) -> Expr {
     u * 2.0 + 0.5
 }
 
-/// What the picture, of this size, has at a place for pixel (x, y) of a frame, less what the frame has; 0 where the place is not in it.
+/// The value of the picture, of this size, at a place for pixel (x, y) of a frame, less that of the frame; 0 where the place is not in it.
 fn apart(picture: &Input, channel: &Func, place: &[Expr; 2], [width, height]: &[Expr; 2], of: Expr) -> Expr {
     let [x, y] = Var::all(["x", "y"]);
     let pixel = |u, v| picture.of((u, v, channel.of((x, y))));
