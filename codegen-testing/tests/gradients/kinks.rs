@@ -105,8 +105,8 @@ fn factors_that_are_0() {
     let expected = |w: &[f64]| {
         let mut d = vec![0.0; f.len()];
         for (x, w) in w.iter().enumerate() {
-            for i in x..x + 4 {
-                d[i] += w * (x..x + 4).filter(|k| *k != i).map(|k| f[k]).product::<f64>();
+            for (i, d) in d.iter_mut().enumerate().skip(x).take(4) {
+                *d += w * (x..x + 4).filter(|k| *k != i).map(|k| f[k]).product::<f64>();
             }
         }
         vec![d, vec![0.0; NINE]]
@@ -241,7 +241,8 @@ fn nothing_leaks_from_beyond_the_end_of_a_ragged_row() {
 fn nothing_leaks_from_beyond_a_boundary() {
     let f = [NAN, INF, 1.0, 2.0, 4.0, 8.0, NAN, -INF, NAN];
     type Condition = fn(&Input, &[Option<(Expr, Expr)>]) -> Func;
-    let conditions: [(Condition, fn(i32) -> Option<i32>); 5] = [
+    type From = fn(i32) -> Option<i32>;
+    let conditions: [(Condition, From); 5] = [
         (
             |f, of| boundary::constant_exterior("c", f, of, &[0.5.into()]),
             |x| (0..4).contains(&x).then_some(x),
@@ -283,7 +284,7 @@ fn nothing_leaks_into_bins() {
         p.define("out", [x], h.of(x))
     };
     on_line(make, (0, NINE)).with("f", &f).with("g", &g).gives(|w| {
-        let slope = |i: usize| if i % 2 == 0 { w[g[i] as usize] / f[i] } else { 0.0 };
+        let slope = |i: usize| if i.is_multiple_of(2) { w[g[i] as usize] / f[i] } else { 0.0 };
         vec![(0..NINE).map(slope).collect(), vec![0.0; NINE]]
     });
 }

@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_test_stands_in_front_of_loops() {
         let y = Expr::var("base") + Expr::var("k");
-        let body = guarded_by(y.le(&Expr::var("last")), store(&(&y * 8 + Expr::var("x"))));
+        let body = guarded_by(y.le(Expr::var("last")), store(&(&y * 8 + Expr::var("x"))));
         let s = loop_of("k", Expr::from(4), ForKind::Unrolled, body);
         let s = loop_of("x", Expr::var("n"), ForKind::Serial, s);
         let text = "if base + 3 <= last {\n  for x in [0, n) {\n    unrolled for k in [0, 4) {\n      \
