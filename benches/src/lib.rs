@@ -4,6 +4,7 @@ pub mod compare;
 pub mod figure;
 pub mod gallery;
 pub mod harness;
+pub mod memory;
 pub mod peer;
 pub mod report;
 pub mod suite;

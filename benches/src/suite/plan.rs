@@ -5,8 +5,8 @@
 
 use super::{THREADS, pcg};
 use crate::harness::compare_timed;
+use crate::memory::{forget_peak, peak};
 use crate::report::Report;
-use std::fs;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use sumsq::{ArrayView, CompileOptions, ProblemData, Solver};
@@ -47,23 +47,4 @@ fn timed<T>(make: impl FnOnce() -> T) -> Duration {
     let time = start.elapsed();
     drop(made);
     time
-}
-
-/// Has the kernel count the peak of this process's memory anew; bytes in use now.
-fn forget_peak() -> usize {
-    // Where that is refused the peak since the start counts: the ratio is an upper bound.
-    let _ = fs::write("/proc/self/clear_refs", "5");
-    status("VmRSS:")
-}
-
-/// Most bytes in use since [`forget_peak`].
-fn peak() -> usize {
-    status("VmHWM:")
-}
-
-fn status(key: &str) -> usize {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix(key));
-    let kilobytes = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    1024 * kilobytes.unwrap_or(0)
 }

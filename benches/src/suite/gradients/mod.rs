@@ -10,6 +10,7 @@ use super::THREADS;
 use super::convolution::{Ready, of_layer};
 use super::pipeline_library::RawArgument;
 use crate::harness::{compare_within, time};
+use crate::memory::{forget_peak, peak};
 use crate::report::Report;
 use framework::{FRAMEWORKS, Framework};
 use halide::{Halide, Side};
@@ -38,9 +39,12 @@ struct Case {
     in_frameworks: bool,
 }
 
+fn find(name: &str) -> Result<&'static Application, String> {
+    Application::find(name).ok_or_else(|| format!("there is no {name}"))
+}
+
 /// Sizes of table 1: of the bilateral slice's images of four channels one is the guide; its grid is eight deep.
 fn cases() -> Result<Vec<Case>, Failed> {
-    let find = |name: &str| Application::find(name).ok_or_else(|| format!("there is no {name}"));
     Ok(vec![
         Case {
             application: &convolution::APPLICATION,
@@ -112,7 +116,38 @@ pub fn run() -> Result<Report, Failed> {
         report.fact(&format!("{name}, compiled in"), layer.seconds, "s");
         halide.iter().try_for_each(|halide| halide.against(&mut report, &side_of_layer(name, layer)))?;
     }
+    if "bilateral_slice".contains(&wanted) {
+        memory_of_slices(&mut report)?;
+    }
     Ok(report)
+}
+
+/// The most memory that slices of four images of 2048 x 2048 pixels take with their gradient, beside that of the arrays themselves.
+fn memory_of_slices(report: &mut Report) -> Result<(), Failed> {
+    let large = Case {
+        application: find("bilateral_slice")?,
+        parameters: &[],
+        inputs: &[
+            ("grid", &[4, 12, 8, 128, 128]),
+            ("guide", &[4, 2048, 2048]),
+            ("input", &[4, 3, 2048, 2048]),
+        ],
+        runs: None,
+        in_frameworks: false,
+    };
+    let arrays: Vec<NamedArray> = large.inputs.iter().map(|(name, shape)| made(name, shape)).collect();
+    let inputs: Vec<Planar> = arrays.iter().map(|a| Planar::of_array(a, false)).collect::<Result<_, _>>()?;
+    let ours = Ours::new(&large, &inputs, true, Some("gradient"))?;
+    ours.run()?;
+    let taken = peak().saturating_sub(ours.before) as f64;
+    let arrays: usize = ours.buffers.iter().map(|(_, b)| b.bytes()).sum();
+    report.fact("bilateral_slice, 2048 x 2048 x 4, with gradient: arrays", arrays as f64 / 1e9, "GB");
+    report.fact(
+        "bilateral_slice, 2048 x 2048 x 4, with gradient: peak of memory / arrays",
+        taken / arrays as f64,
+        "x",
+    );
+    Ok(())
 }
 
 /// The slopes of a layer by its input.
@@ -149,6 +184,8 @@ struct Ours {
     pool: Pool,
     /// Seconds that it took to compile.
     seconds: f64,
+    /// Bytes in use before there were the buffers.
+    before: usize,
 }
 
 impl Ours {
@@ -168,8 +205,9 @@ impl Ours {
         let start = Instant::now();
         let prepared = Prepared::new(algorithm, &schedule, &Target::host())?;
         let seconds = start.elapsed().as_secs_f64();
+        let before = forget_peak();
         let buffers = prepared.buffers(&given)?;
-        Ok(Ours { prepared, buffers, pool: Pool::new(THREADS), seconds })
+        Ok(Ours { prepared, buffers, pool: Pool::new(THREADS), seconds, before })
     }
 
     /// As Halide is compared with it: arguments are the inputs, the weights of the output, the output, and the slopes in the order of the inputs.
