@@ -57,9 +57,8 @@ fn build(setup: &Setup) -> Pipeline {
     let [grid, guide, input] = arrays.map(|(name, dims)| tensor(&mut p, name, ty, dims));
     // Along x and y: the cell whose centre lies at or before that of the pixel, and the share of the next one.
     let place = |v: Var| {
-        let from = v - cell / 2;
-        let share = (from.modulo(cell) * 2 + (1 - cell % 2)).cast(ty) / f64::from(2 * cell);
-        (from / cell, share)
+        let share = ((v - cell / 2).modulo(cell) * 2 + (1 - cell % 2)).cast(ty) / f64::from(2 * cell);
+        ((v - cell / 2) / cell, share)
     };
     let near = |v: Expr, d: usize| v.clamp(0, grid.extent(d) - 1);
     let [(column, across), (row, down)] = [x, y].map(place);
