@@ -1,7 +1,7 @@
 //! Preconditioners with levels against the sparse matrices of the assembled path: A on every level, steps, iterations of PCG.
 
 use crate::small::Small;
-use crate::{Random, assert_vectors_close, bind, doubles, indices, made_fast};
+use crate::{Case, Random, assert_vectors_close, bind, doubles, indices, made_fast};
 use std::collections::BTreeMap;
 use sumsq::assembled::{Explicit, Hierarchies, Jacobian, LinearSolver};
 use sumsq::energy::model::{Energy, SpaceId};
@@ -252,6 +252,26 @@ pub fn assert_levels_of_example(
 ) {
     let solver = Solver::compile(of.0.clone(), &quickly(kind)).unwrap();
     assert!(assert_levels_of(kind, name, &solver, of, tolerance) >= 2, "{name}: one level");
+}
+
+/// Likewise those of cases that have a grid.
+pub fn assert_levels_of_grids(kind: Preconditioner) {
+    for name in [
+        "laplacian_small",
+        "image_warping_small",
+        "poisson_image_editing_small",
+        "shape_from_shading_small",
+        "optical_flow_flower",
+        "volumetric_mesh_deformation",
+    ] {
+        assert_levels_of_case(kind, name);
+    }
+}
+
+/// Likewise those of a case.
+pub fn assert_levels_of_case(kind: Preconditioner, name: &str) {
+    let case = Case::open(name);
+    assert_levels_of_example(kind, name, (&case.energy, &case.data()), 1e-12);
 }
 
 /// M is symmetric to 1e-12 and positive, under random masks and for all radii of a certificate.

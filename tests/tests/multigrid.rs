@@ -74,18 +74,7 @@ fn levels_of_all_extents_are_products_under_random_masks() {
 /// On the examples' energies that have a grid, but for the one on a photograph.
 #[test]
 fn levels_of_the_examples_are_products_of_sparse_matrices() {
-    for name in [
-        "laplacian_small",
-        "image_warping_small",
-        "poisson_image_editing_small",
-        "shape_from_shading_small",
-        "optical_flow_flower",
-        "volumetric_mesh_deformation",
-    ] {
-        let case = Case::open(name);
-        let (kind, data) = (Preconditioner::Multigrid, case.data());
-        hierarchies::assert_levels_of_example(kind, name, (&case.energy, &data), 1e-12);
-    }
+    hierarchies::assert_levels_of_grids(Preconditioner::Multigrid);
     let energy = sumsq_tests::example_energy("curveFitting");
     assert!(kinds::with_levels(&energy).is_empty(), "its unknown is a global");
 }
