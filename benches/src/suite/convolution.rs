@@ -34,13 +34,13 @@ d_image: relaxed split(_1, strip, row, 32, auto) vectorize(_0, 8) parallel(strip
 const LAYER: [i32; 4] = [256, 256, 16, 16];
 const GATHER: &str = "d_layer: inline
 d_sum: inline
-slope: split(x, xo, xi, 16, auto) split(c, co, ci, 4, auto) reorder(xi, ci, xo, y, co, n) vectorize(xi) parallel(n)
-d_image: compute_at(slope, xo) bound_extent(_2, 4) vectorize(_0, 16) unroll(_2)
-d_image.update(0): relaxed reorder(_0, _2, sum_update0_i, sum_update0_j, sum_update0_c) vectorize(_0, 16, predicate) unroll(_2) unroll(sum_update0_i) unroll(sum_update0_j)";
-const SCATTER: &str = "slope: parallel(n)
-slope.update(0): relaxed atomic split(rx, xo, xi, 8, guard) reorder(xi, i, j, c, xo, ry, n) parallel(ry)
-across: compute_at(slope.update(0), i) vectorize(rx, 8, auto)
-across.update(0): relaxed vectorize(rx, 8, predicate)";
+slope: bound(c, 0, 16) split(x, xo, xi, 16, predicate) split(c, co, ci, 8, round_up) reorder(xi, ci, xo, y, co, n) vectorize(xi) unroll(ci) parallel(n)
+d_image: compute_at(slope, xo) bound_extent(_2, 8) bound_extent(_0, 16) vectorize(_0, 16) unroll(_2)
+d_image.update(0): relaxed reorder(_0, _2, sum_update0_i, sum_update0_j, sum_update0_c) vectorize(_0, 16) unroll(_2) unroll(sum_update0_i) unroll(sum_update0_j)";
+const SCATTER: &str = "slope: vectorize(x, 16, predicate) parallel(n)
+slope.update(0): relaxed atomic split(rx, xo, xi, 32, guard) reorder(xi, i, j, c, xo, ry, n) parallel(ry)
+across: compute_at(slope.update(0), c) vectorize(rx, 16, predicate)
+across.update(0): relaxed reorder(rx, i, j, k) vectorize(rx, 16, predicate) unroll(i) unroll(j)";
 
 type Failed = Box<dyn Error>;
 
