@@ -86,6 +86,7 @@ void Atomic(Recipe& recipe) {
   slope.vectorize(x, lanes).parallel(n);
   slope.update().atomic().split(r.z, xo, xi, lanes, TailStrategy::GuardWithIf).reorder(xi, r.x, r.y, c, xo, r.w, n);
   slope.update().vectorize(xi).parallel(r.w);
-  across.compute_at(slope, r.x).vectorize(x, lanes);
-  across.update().reorder(x, k).vectorize(x, lanes);
+  // Sums for all nine taps at once.
+  across.compute_at(slope, c).bound_extent(i, 3).bound_extent(j, 3).vectorize(x, lanes);
+  across.update().reorder(x, i, j, k).vectorize(x, lanes).unroll(i).unroll(j);
 }
