@@ -36,6 +36,7 @@ pub mod func;
 pub mod functions;
 pub mod gradient;
 pub mod ir;
+mod jobs;
 pub mod language;
 pub mod limits;
 pub mod lower;

@@ -84,7 +84,7 @@ impl Unloaded {
     /// Objects and PTX, which its text leaves out.
     fn pieces(&mut self) -> Vec<&mut Vec<u8>> {
         match &mut self.code {
-            UnloadedCode::Host(object) => vec![&mut object.bytes],
+            UnloadedCode::Host(object) => object.pieces().collect(),
             UnloadedCode::Device(code) => code.pieces(),
         }
     }
@@ -159,6 +159,7 @@ impl<'a> Place<'a> {
 mod tests {
     use super::super::signature::Signature;
     use super::*;
+    use crate::backend::llvm::tests::chain;
     use crate::expr::Expr;
     use crate::func::{Func, Input, Var};
     use crate::limits::Effort;
@@ -205,6 +206,25 @@ mod tests {
         let least = Limits { effort: Effort::Least, ..Limits::default() };
         let quick = Compiled::all_kept(vec![job(4)], &Target::host(), least, cache.as_ref()).unwrap();
         assert_eq!((run(&quick[0]), quick[0].key(), files()), (vec![4, 5, 6, 7, 8], None, 3));
+    }
+
+    #[test]
+    fn a_large_pipeline_is_kept_in_all_its_shares() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join("c"));
+        let shift: i32 = (0..60).map(|j| j * j).sum();
+        // f(x) = a x + b: the next one is 60 a x + 60 b + a times all shifts; in 32 bits, as sums of integers wrap.
+        let (mut a, mut b) = (1i32, 0i32);
+        for _ in 0..6 {
+            (a, b) = (a.wrapping_mul(60), b.wrapping_mul(60).wrapping_add(a.wrapping_mul(shift)));
+        }
+        let expected: Vec<i32> = (0..50).map(|x: i32| a.wrapping_mul(x).wrapping_add(b)).collect();
+        for time in ["compiled", "kept"] {
+            let all = Compiled::all_kept(vec![chain()], &Target::host(), Limits::default(), cache.as_ref());
+            let out = Buffer::new(BufferSpec::new(ScalarType::I32, &[50])).unwrap();
+            all.unwrap()[0].run(&Pool::new(2), &[("f6", &out)], &[]).unwrap();
+            assert_eq!(out.to_vec::<i32>(), expected, "{time}");
+        }
     }
 
     /// f(x) = in(x) + in(x + n), where in has values up to n.

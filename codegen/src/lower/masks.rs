@@ -108,6 +108,9 @@ mod tests {
         let row = "f.0[ramp(i64(base) - 1:i64, 1:i64, 8) if x8(0) <= ramp(base - 1, 1, 8) && ramp(base, 1, 8) <= x8(w)] * x8(f.0[0:i64])";
         assert!(text.contains(row), "{text}");
         // What says where another is read is read in its range.
-        assert!(text.contains("f.0[i64(i32(f.0[i64(min(max(ramp(base - 1, 1, 8), x8(0)), x8(w - 1)))]))]"), "{text}");
+        assert!(
+            text.contains("f.0[i64(i32(f.0[i64(min(max(ramp(base - 1, 1, 8), x8(0)), x8(w - 1)))]))]"),
+            "{text}"
+        );
     }
 }

@@ -5,6 +5,8 @@
 //! The emitter, which is the only user, creates them from the one `Ir` that it borrows.
 
 use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
+use inkwell::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use inkwell::llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{
@@ -17,6 +19,7 @@ use std::ffi::c_char;
 use std::ptr;
 
 use super::message::{c_string, take_message};
+use super::optimize::Object;
 use crate::types::{ScalarType, Type};
 
 /// An SSA value or function.
@@ -95,6 +98,29 @@ macro_rules! llvm {
     }};
 }
 
+/// Instructions of a function, and of its longest block.
+///
+/// # Safety
+/// The function is alive, and nothing changes it meanwhile.
+unsafe fn counted(f: LLVMValueRef) -> (u64, u64) {
+    let (mut all, mut longest) = (0, 0);
+    // SAFETY: as the caller says.
+    unsafe {
+        let mut block = LLVMGetFirstBasicBlock(f);
+        while !block.is_null() {
+            let mut own = 0;
+            let mut i = LLVMGetFirstInstruction(block);
+            while !i.is_null() {
+                own += 1;
+                i = LLVMGetNextInstruction(i);
+            }
+            (all, longest) = (all + own, own.max(longest));
+            block = LLVMGetNextBasicBlock(block);
+        }
+    }
+    (all, longest)
+}
+
 /// Terms of a sum that is not long.
 const SHORT_SUM: u32 = 32;
 
@@ -142,25 +168,67 @@ impl Ir {
     /// Instructions of the module, and of its longest block.
     pub(super) fn instructions(&self) -> (u64, u64) {
         let (mut all, mut longest) = (0, 0);
-        // SAFETY: the module is alive, and nothing changes it while its lists are walked.
+        // SAFETY: the module is alive, and nothing changes it while its list is walked.
         unsafe {
             let mut f = LLVMGetFirstFunction(self.module);
             while !f.is_null() {
-                let mut block = LLVMGetFirstBasicBlock(f);
-                while !block.is_null() {
-                    let mut own = 0;
-                    let mut i = LLVMGetFirstInstruction(block);
-                    while !i.is_null() {
-                        own += 1;
-                        i = LLVMGetNextInstruction(i);
-                    }
-                    (all, longest) = (all + own, own.max(longest));
-                    block = LLVMGetNextBasicBlock(block);
-                }
+                let (own, block) = counted(f);
+                (all, longest) = (all + own, block.max(longest));
                 f = LLVMGetNextFunction(f);
             }
         }
         (all, longest)
+    }
+
+    /// Instructions of a function.
+    pub(super) fn instructions_of(&self, f: Fun) -> u64 {
+        // SAFETY: the function is one of this module's, which is borrowed.
+        unsafe { counted(f.val.0) }.0
+    }
+
+    /// The module as LLVM's bitcode.
+    pub(super) fn bitcode(&self) -> Object {
+        // SAFETY: the module is alive, and the buffer is given away here.
+        unsafe { Object::of(LLVMWriteBitcodeToMemoryBuffer(self.module)) }
+    }
+
+    /// A module of its own from bitcode.
+    pub(super) fn of_bitcode(bitcode: &Object) -> Result<Ir, String> {
+        let empty = Ir::new("");
+        let (mut ir, mut module) = (empty, ptr::null_mut());
+        let copy = Object::from_bytes(bitcode.bytes());
+        // SAFETY: the context is the fresh one of `ir`; the buffer is read, and disposed of by `copy`. The empty module is replaced by the one that
+        // was read, both of that context.
+        unsafe {
+            if LLVMParseBitcodeInContext2(ir.context, copy.buffer(), &mut module) != 0 {
+                return Err("LLVM cannot read its own bitcode".into());
+            }
+            LLVMDisposeModule(std::mem::replace(&mut ir.module, module));
+        }
+        Ok(ir)
+    }
+
+    /// Marks the function of that name as one that another object has, whose body is here to be looked at.
+    pub(super) fn lend(&self, name: &str) {
+        let c_name = c_string(name);
+        // SAFETY: as in `llvm!`; the name is a NUL-terminated string.
+        unsafe {
+            let f = LLVMGetNamedFunction(self.module, c_name.as_ptr());
+            if !f.is_null() {
+                LLVMSetLinkage(f, LLVMLinkage::LLVMAvailableExternallyLinkage);
+            }
+        }
+    }
+
+    /// A function's name.
+    pub(super) fn name(&self, f: Fun) -> String {
+        let mut length = 0;
+        // SAFETY: the name belongs to the function, which lives as long as the module, and is copied at once.
+        let bytes = unsafe {
+            let start = LLVMGetValueName2(f.val.0, &mut length);
+            std::slice::from_raw_parts(start.cast::<u8>(), length)
+        };
+        String::from_utf8_lossy(bytes).into_owned()
     }
 
     /// Sets triple and data layout.

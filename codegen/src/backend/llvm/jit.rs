@@ -80,8 +80,8 @@ pub(super) fn unique_symbol(name: &str) -> String {
 }
 
 impl Code {
-    /// Loads `object` and finds `symbol` in it, or shares what was loaded under it.
-    pub(super) fn load(object: Object, symbol: &str) -> Result<Code, String> {
+    /// Loads objects that refer to each other and finds `symbol` in them, or shares what was loaded under it.
+    pub(super) fn load(objects: Vec<Object>, symbol: &str) -> Result<Code, String> {
         let jit = jit()?;
         let mut all = loaded();
         if let Some(known) = all.get_mut(symbol) {
@@ -90,10 +90,12 @@ impl Code {
         }
         let name = c_string(symbol);
         let mut address = 0;
-        // SAFETY: the JIT lives as long as the process. Adding takes the object's buffer.
+        // SAFETY: the JIT lives as long as the process. Adding takes an object's buffer.
         let (tracker, found) = unsafe {
             let tracker = LLVMOrcJITDylibCreateResourceTracker(jit.dylib);
-            let found = check(LLVMOrcLLJITAddObjectFileWithRT(jit.lljit, tracker, object.into_raw()))
+            let mut objects = objects.into_iter();
+            let found = objects
+                .try_for_each(|o| check(LLVMOrcLLJITAddObjectFileWithRT(jit.lljit, tracker, o.into_raw())))
                 .and_then(|()| check(LLVMOrcLLJITLookup(jit.lljit, &mut address, name.as_ptr())));
             (tracker, found)
         };

@@ -70,7 +70,7 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
         target,
         frame,
         assertions: vec![],
-        bodies: 0,
+        bodies: vec![],
         device: Some(device),
         in_parts: false,
     };

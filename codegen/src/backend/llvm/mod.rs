@@ -11,7 +11,7 @@
 //! | `expr.rs` | expressions; `arith.rs` their operators, `convert.rs` floats to integers, `fractions.rs` fractions of 16 bits, `memory.rs` loads and stores, `masked.rs` those under a mask |
 //! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `atomic.rs` indivisible updates, `profile.rs` who computes |
 //! | `kernel.rs`, `device.rs` | kernels of a GPU: blocks, threads, barriers; `warp.rs` sums over lanes |
-//! | `optimize.rs` | target machine, pass list, object and assembly |
+//! | `optimize.rs` | target machine, pass list, object and assembly; `shares.rs` a large module on several threads |
 //! | `jit.rs` | linking into this process |
 //!
 //! Vectors are explicit in our IR, so LLVM's vectorisers do not run. Floats are strict: no flag is set, unless the
@@ -39,6 +39,7 @@ mod profile;
 mod record;
 mod runs;
 mod scope;
+mod shares;
 mod stmt;
 mod tables;
 mod warp;
@@ -47,11 +48,15 @@ use crate::backend::abi::EntryFn;
 use crate::backend::nvptx::widened;
 use crate::error::Error;
 use crate::ir::stmt::LoweredFunction;
+use crate::jobs::cores;
 use crate::limits::{Effort, Limits};
 use crate::stack::on_large_stack;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+#[cfg(test)]
+pub(crate) use shares::tests;
 
 pub use jit::Code;
 use optimize::{Machine, Object};
@@ -81,9 +86,11 @@ pub struct Relocatable {
     name: String,
     symbol: String,
     assertions: Vec<String>,
-    /// The object file, which is kept apart from the rest.
+    /// Number of its object files.
+    count: usize,
+    /// The object files, which are kept apart from the rest.
     #[serde(skip)]
-    pub bytes: Vec<u8>,
+    objects: Vec<Vec<u8>>,
 }
 
 impl Relocatable {
@@ -95,14 +102,21 @@ impl Relocatable {
         limits: &Limits,
     ) -> Result<Relocatable, Error> {
         let symbol = symbol.unwrap_or_else(|| jit::unique_symbol(&f.name));
-        let (bytes, assertions) = object(f, &symbol, target, limits)?;
-        Ok(Relocatable { name: f.name.clone(), symbol, assertions, bytes })
+        let (objects, assertions) = objects(f, &symbol, target, limits)?;
+        Ok(Relocatable { name: f.name.clone(), symbol, assertions, count: objects.len(), objects })
+    }
+
+    /// Its object files, empty ones where it was read without them.
+    pub(crate) fn pieces(&mut self) -> impl Iterator<Item = &mut Vec<u8>> {
+        self.objects.resize(self.count, vec![]);
+        self.objects.iter_mut()
     }
 
     /// Loads it into this process.
     pub fn load(self) -> Result<Kernel, Error> {
-        let Relocatable { name, symbol, assertions, bytes } = self;
-        match Code::load(Object::from_bytes(&bytes), &symbol) {
+        let Relocatable { name, symbol, assertions, objects, .. } = self;
+        let objects = objects.iter().map(|bytes| Object::from_bytes(bytes)).collect();
+        match Code::load(objects, &symbol) {
             Ok(code) => Ok(Kernel { name, assertions, code }),
             Err(message) => Err(Error::Backend { pipeline: name, message }),
         }
@@ -148,7 +162,40 @@ pub fn object(
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target, limits.effort).map_err(fail)?;
     let module = admitted(f, target, &machine, limits)?;
-    let dump = dump_dir(&f.name);
+    whole(module, &f.name, symbol, &machine, limits)
+}
+
+/// As [`object`], but a large function as several object files, made on all cores.
+fn objects(
+    f: &LoweredFunction,
+    symbol: &str,
+    target: &Target,
+    limits: &Limits,
+) -> Result<(Vec<Vec<u8>>, Vec<String>), Error> {
+    let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
+    let machine = Machine::new(target, limits.effort).map_err(fail)?;
+    let module = admitted(f, target, &machine, limits)?;
+    let shares = shares::shares(&module, cores());
+    if shares.len() == 1 || dump_dir(&f.name).is_some() {
+        let (object, assertions) = whole(module, &f.name, symbol, &machine, limits)?;
+        return Ok((vec![object], assertions));
+    }
+    module.name_after(symbol);
+    let objects = shares::objects(&module, &f.name, target, limits, shares)?;
+    Ok((objects, module.assertions))
+}
+
+/// A module as one object file, and its assertions.
+fn whole(
+    module: stmt::Module,
+    name: &str,
+    symbol: &str,
+    machine: &Machine,
+    limits: &Limits,
+) -> Result<(Vec<u8>, Vec<String>), Error> {
+    let fail = |message| Error::Backend { pipeline: name.into(), message };
+    module.hide_bodies();
+    let dump = dump_dir(name);
     if let Some(dir) = &dump {
         write(dir, "kernel.ll", &module.ir.text()).map_err(fail)?;
     }
@@ -157,7 +204,7 @@ pub fn object(
         write(dir, "kernel.opt.ll", &module.ir.text()).map_err(fail)?;
         write(dir, "kernel.s", &machine.assembly(&module.ir).map_err(fail)?).map_err(fail)?;
     }
-    limits.in_time(&f.name)?;
+    limits.in_time(name)?;
     module.ir.rename(module.entry, symbol);
     let object = machine.object(&module.ir).map_err(fail)?;
     Ok((object.bytes().to_vec(), module.assertions))
@@ -229,6 +276,7 @@ fn listing_here(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target, Effort::Full).map_err(fail)?;
     let module = admitted(f, target, &machine, limits)?;
+    module.hide_bodies();
     let llvm = module.ir.text();
     machine.optimize(&module.ir).map_err(fail)?;
     limits.in_time(&f.name)?;

@@ -104,7 +104,16 @@ impl Machine {
 
     /// Runs the pass list.
     pub(super) fn optimize(&self, ir: &Ir) -> Result<(), String> {
-        let passes = c_string(self.passes);
+        self.run(self.passes, ir)
+    }
+
+    /// Drops the bodies of functions that are lent ([`Ir::lend`]), and what only these needed.
+    pub(super) fn drop_lent(&self, ir: &Ir) -> Result<(), String> {
+        self.run("elim-avail-extern,globaldce", ir)
+    }
+
+    fn run(&self, passes: &str, ir: &Ir) -> Result<(), String> {
+        let passes = c_string(passes);
         // SAFETY: module, machine and strings are alive; the options are ours.
         unsafe {
             let options = LLVMCreatePassBuilderOptions();
@@ -139,10 +148,26 @@ impl Machine {
     }
 }
 
-/// A buffer of generated code.
+/// A buffer of generated code, or of bitcode.
 pub(super) struct Object(LLVMMemoryBufferRef);
 
+// SAFETY: the buffer is memory without ties to a thread.
+unsafe impl Sync for Object {}
+
 impl Object {
+    /// Takes a buffer.
+    ///
+    /// # Safety
+    /// It is one, and nobody else disposes of it.
+    pub(super) unsafe fn of(buffer: LLVMMemoryBufferRef) -> Object {
+        Object(buffer)
+    }
+
+    /// The buffer, to be read as long as `self` lives.
+    pub(super) fn buffer(&self) -> LLVMMemoryBufferRef {
+        self.0
+    }
+
     /// A copy of kept bytes.
     pub(super) fn from_bytes(bytes: &[u8]) -> Object {
         // SAFETY: the bytes are copied, and need no NUL behind them.

@@ -87,10 +87,9 @@ impl<'f> StmtEmitter<'f> {
         let ir = self.exprs.ir;
         let here = ir.current_block();
         let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
-        let name = format!("body.{}.{}", self.bodies, var.map_or("nest", |v| v));
-        self.bodies += 1;
+        let name = format!("body.{}.{}", self.bodies.len(), var.map_or("nest", |v| v));
         let fun = ir.add_function(&name, ir.fn_ty(ir.void_ty(), &[ptr, ptr, i32_ty]));
-        ir.make_internal(fun);
+        self.bodies.push(fun);
         let outer = std::mem::replace(&mut self.frame, Frame::new(ir, self.target, fun, true));
         let outer_scopes = std::mem::replace(&mut self.exprs.scopes, Scopes::new());
         for (i, symbol) in symbols.enumerate() {

@@ -30,6 +30,8 @@ pub(super) struct Module {
     pub ir: Ir,
     /// Its entry point.
     pub entry: Fun,
+    /// Parts of it that are functions of their own, [`super::parallel`].
+    pub bodies: Vec<Fun>,
     /// Messages of the assertions, in program order.
     pub assertions: Vec<String>,
 }
@@ -50,15 +52,35 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
         target,
         frame: Frame::entry(&ir, target, &f.name),
         assertions: vec![],
-        bodies: 0,
+        bodies: vec![],
         device: None,
         in_parts: is_large(&f.body),
     };
     emitter.bind_arguments(f);
     emitter.stmt(&f.body)?;
     emitter.frame_exit();
-    let (entry, assertions) = (emitter.frame.fun, emitter.assertions);
-    Ok(Module { ir, entry, assertions })
+    let (entry, bodies, assertions) = (emitter.frame.fun, emitter.bodies, emitter.assertions);
+    Ok(Module { ir, entry, bodies, assertions })
+}
+
+impl Module {
+    /// Its entry point and bodies.
+    pub(super) fn functions(&self) -> impl Iterator<Item = Fun> {
+        std::iter::once(self.entry).chain(self.bodies.iter().copied())
+    }
+
+    /// Hides all but the entry point from the linker.
+    pub(super) fn hide_bodies(&self) {
+        self.bodies.iter().for_each(|&body| self.ir.make_internal(body));
+    }
+
+    /// Calls the entry point `symbol`, and bodies after it.
+    pub(super) fn name_after(&self, symbol: &str) {
+        for &body in &self.bodies {
+            self.ir.rename(body, &format!("{symbol}.{}", self.ir.name(body)));
+        }
+        self.ir.rename(self.entry, symbol);
+    }
 }
 
 /// A heap block, and for profiles the slot of its Func and its size.
@@ -140,7 +162,7 @@ pub(super) struct StmtEmitter<'f> {
     /// Messages so far.
     pub assertions: Vec<String>,
     /// Outlined bodies so far.
-    pub bodies: usize,
+    pub bodies: Vec<Fun>,
     /// The kernel being filled, if it is one.
     pub device: Option<Device>,
     /// Are outermost loops functions of their own?

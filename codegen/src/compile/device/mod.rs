@@ -154,7 +154,7 @@ impl UnloadedDevice {
 
     /// PTX and objects, which its text leaves out.
     pub(super) fn pieces(&mut self) -> Vec<&mut Vec<u8>> {
-        let objects = self.calls.iter_mut().map(|call| &mut call.0.bytes);
+        let objects = self.calls.iter_mut().flat_map(|call| call.0.pieces());
         std::iter::once(&mut self.ptx).chain(objects).collect()
     }
 

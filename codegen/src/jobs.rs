@@ -4,6 +4,11 @@ use crate::error::Error;
 use crate::stack::mark_large;
 use std::sync::Mutex;
 
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |c| c.get())
+}
+
 /// Applies `f` to every job, in their order, on threads of its own with stacks of so many bytes, as many as there are cores. Behind an error no
 /// job begins; the first in the order of the jobs wins, whatever the threads.
 pub(crate) fn in_parallel<J: Send, R: Send>(
@@ -26,7 +31,7 @@ pub(crate) fn in_parallel<J: Send, R: Send>(
         }
     };
     let large = || mark_large(work);
-    let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
+    let threads = cores().min(n);
     let none = std::thread::scope(|s| {
         let spawn = || {
             std::thread::Builder::new().name("sumsq-compile".into()).stack_size(stack).spawn_scoped(s, large)
