@@ -233,10 +233,11 @@ pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<E
     let var = full_name(s, &dim.name);
     let mut extent = cx.interval(&dim.name).extent();
     // Asked before the loop is entered: inside, there is at least one iteration.
-    let (most, least) = (scope.facts.upper(&extent), scope.facts.lower(&extent));
+    let kind = dim.kind;
+    let most = scope.facts.upper_within(&extent, if kind.is_constant() { i64::MAX } else { 1 });
+    let least = most.and_then(|_| scope.facts.lower(&extent));
     scope.facts.enter_for(&var, &min, &extent);
     let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
-    let kind = dim.kind;
     if !kind.is_gpu() && most.is_some_and(|u| u <= 1) {
         scope.facts.enter_let(&var, &min);
         scope.around.push(Around::Once(level));

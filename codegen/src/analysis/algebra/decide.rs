@@ -9,9 +9,14 @@ impl Facts {
     /// A constant that `e` never exceeds; for a vector, in no lane. None if none was found. The expression must be index
     /// arithmetic (i32 or i64 without wrap).
     pub fn upper(&self, e: &Expr) -> Option<i64> {
+        self.upper_within(e, i64::MAX)
+    }
+
+    /// As [`Facts::upper`], where a constant above `goal` is of no use.
+    pub fn upper_within(&self, e: &Expr, goal: i64) -> Option<i64> {
         self.search(|s| {
             let p = s.workspace.polys.of(e);
-            s.upper(p)
+            s.upper(p, goal)
         })
     }
 
@@ -19,20 +24,41 @@ impl Facts {
     pub fn lower(&self, e: &Expr) -> Option<i64> {
         self.search(|s| {
             let p = s.workspace.polys.of(e).scaled(-1)?;
-            s.upper(p)?.checked_neg()
+            s.upper(p, i64::MAX)?.checked_neg()
         })
+    }
+
+    /// `e / c`, floored, if that is the same wherever the facts hold, and c > 0.
+    pub fn quotient(&self, e: &Expr, c: i64) -> Option<i64> {
+        let some = self.search(|s| {
+            let p = s.workspace.polys.of(e);
+            s.reached(&p)
+        });
+        let k = some.or_else(|| self.upper(e))?.div_euclid(c);
+        let first = Expr::int(e.ty(), k.checked_mul(c)?);
+        (self.is_at_most(&first, e, 0) && self.is_at_most(e, &first, c - 1)).then_some(k)
     }
 
     /// True if `a <= b` always (in every lane). False means not proved.
     pub fn proves_le(&self, a: &Expr, b: &Expr) -> bool {
-        self.upper_of_difference(a, b).is_some_and(|u| u <= 0)
+        self.is_at_most(a, b, 0)
     }
 
     /// `upper(a - b)`.
     pub fn upper_of_difference(&self, a: &Expr, b: &Expr) -> Option<i64> {
+        self.least_bound(a, b, i64::MAX)
+    }
+
+    /// Is `a - b <= k` proved?
+    fn is_at_most(&self, a: &Expr, b: &Expr, k: i64) -> bool {
+        self.least_bound(a, b, k).is_some()
+    }
+
+    /// The least bound of `a - b` up to `goal`.
+    fn least_bound(&self, a: &Expr, b: &Expr, goal: i64) -> Option<i64> {
         self.search(|s| {
             let d = s.workspace.polys.of(a).plus(&s.workspace.polys.of(b), -1)?;
-            s.upper(d)
+            s.upper(d, goal)
         })
     }
 
@@ -67,14 +93,14 @@ impl Facts {
 
     /// `a - b <= k`.
     fn decide_le(&self, a: &Expr, b: &Expr, k: i64) -> Option<bool> {
-        if self.upper_of_difference(a, b).is_some_and(|u| u <= k) {
+        if self.is_at_most(a, b, k) {
             return Some(true);
         }
-        self.upper_of_difference(b, a).is_some_and(|u| u < -k).then_some(false)
+        self.is_at_most(b, a, -k - 1).then_some(false)
     }
 
     fn decide_eq(&self, a: &Expr, b: &Expr) -> Option<bool> {
-        let (above, below) = (self.upper_of_difference(a, b), self.upper_of_difference(b, a));
+        let (above, below) = (self.least_bound(a, b, 0), self.least_bound(b, a, 0));
         match (above, below) {
             (Some(0), Some(0)) => Some(true),
             (Some(u), _) | (_, Some(u)) if u < 0 => Some(false),

@@ -1,7 +1,9 @@
 //! Facts about integers at a place in the program.
 
 use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::points::Points;
 use crate::analysis::algebra::poly::{Poly, is_index};
+use crate::analysis::algebra::upper::Answer;
 use crate::expr::walk::{uses_var, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,7 +42,7 @@ pub(super) struct Workspace {
     /// Forms of expressions, which no fact changes.
     pub polys: Polys,
     /// Empty between queries: only its memory stays.
-    pub memo: FxHashMap<Poly, Option<i64>>,
+    pub memo: FxHashMap<Poly, Answer>,
     /// The first is that in which nothing is known.
     pub scopes: Vec<Scope>,
 }
@@ -49,7 +51,8 @@ pub(super) struct Workspace {
 /// again (another pass comes to the loop, a condition stands twice), the scope is the same.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
-    answers: FxHashMap<Poly, Option<i64>>,
+    answers: FxHashMap<Poly, Answer>,
+    pub points: Points,
     /// A scope whose answers hold here, too.
     outer: Option<usize>,
     inner: FxHashMap<Learnt, usize>,
@@ -72,19 +75,19 @@ impl Default for Workspace {
 }
 
 impl Workspace {
-    /// The answer given before, if the question was asked.
-    pub(super) fn answer(&self, mut scope: usize, terms: &Poly) -> Option<Option<i64>> {
+    /// The answer given before to a question like this one.
+    pub(super) fn answer(&self, mut scope: usize, terms: &Poly, goal: i64) -> Option<Option<i64>> {
         loop {
             let s = &self.scopes[scope];
-            if let Some(r) = s.answers.get(terms) {
-                return Some(*r);
+            if let Some(r) = s.answers.get(terms).and_then(|answer| answer.to(goal)) {
+                return Some(r);
             }
             scope = s.outer?;
         }
     }
 
     /// Records an answer.
-    pub(super) fn remember(&mut self, scope: usize, terms: Poly, answer: Option<i64>) {
+    pub(super) fn remember(&mut self, scope: usize, terms: Poly, answer: Answer) {
         self.scopes[scope].answers.insert(terms, answer);
     }
 

@@ -17,6 +17,7 @@ mod facts;
 pub(crate) mod forms;
 pub(crate) mod interval;
 mod mono;
+mod points;
 pub(crate) mod poly;
 pub(crate) mod rebuild;
 mod upper;

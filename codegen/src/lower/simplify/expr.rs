@@ -232,10 +232,7 @@ impl Simplifier {
             return None;
         }
         let rest = rebuild(&r, e.ty());
-        let k = self.facts.lower(&rest)?.div_euclid(c);
-        if self.facts.upper(&rest)?.div_euclid(c) != k {
-            return None;
-        }
+        let k = self.facts.quotient(&rest, c)?;
         let p = match e.kind() {
             ExprKind::Binary(BinaryOp::Div, ..) => q.offset(k)?,
             _ => r.offset(k.checked_mul(c)?.checked_neg()?)?,

@@ -174,7 +174,7 @@ impl Simplifier {
     ) -> Stmt {
         let min = self.expr(min, Mode::Index);
         let extent = self.expr(extent, Mode::Index);
-        let upper = self.facts.upper(&extent);
+        let upper = self.facts.upper_within(&extent, 1);
         if upper.is_some_and(|u| u <= 0) {
             return nothing();
         }
