@@ -29,7 +29,7 @@ fn masked(e: &Expr) -> Expr {
     })
 }
 
-/// What is taken where `condition` holds, without clamps that it makes unnecessary.
+/// The value that is taken where `condition` holds, without clamps that it makes unnecessary.
 fn below(condition: &Expr, taken: &Expr) -> Expr {
     let mut conditions = vec![];
     conjuncts(condition, &mut conditions);

@@ -3,7 +3,6 @@
 use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::points::Points;
 use crate::analysis::algebra::poly::{Poly, is_index};
-use crate::analysis::algebra::upper::Answer;
 use crate::expr::walk::{uses_var, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -45,6 +44,27 @@ pub(super) struct Workspace {
     pub memo: FxHashMap<Poly, Answer>,
     /// The first is that in which nothing is known.
     pub scopes: Vec<Scope>,
+}
+
+/// The least bound that was found, and the goal that it was looked for with: no answer says that no bound up to there was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    bound: Option<i64>,
+    goal: i64,
+}
+
+impl Answer {
+    pub(super) fn new(bound: Option<i64>, goal: i64) -> Answer {
+        Answer { bound, goal }
+    }
+
+    /// The bound that it gives where the goal is this one; none where it does not say.
+    pub(super) fn to(self, goal: i64) -> Option<Option<i64>> {
+        match self.bound {
+            Some(bound) => Some((bound <= goal).then_some(bound)),
+            None => (goal <= self.goal).then_some(None),
+        }
+    }
 }
 
 /// Answers given with what is known at one place, by polynomials without their constants. Where the same is learnt in the same order

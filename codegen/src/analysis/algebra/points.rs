@@ -22,7 +22,7 @@ pub(super) struct Points {
     atoms: FxHashMap<Expr, Values>,
     /// Names whose values an inequality asks for.
     settled: FxHashMap<Expr, Values>,
-    /// Where all inequalities hold.
+    /// The points at which all inequalities hold.
     holds: Option<[bool; COUNT]>,
 }
 
@@ -49,7 +49,7 @@ impl Points {
         holds
     }
 
-    /// Where `f <= 0` does not hold, gives a name in it the value at which it does: two inequalities may say that one has a single value.
+    /// Gives a name the value at which `f <= 0` holds, at points at which it does not: two inequalities may say that one has a single value.
     fn settle(&mut self, f: &Poly, facts: &Facts) {
         let above = self.values(f, facts).map(|value| value.filter(|value| *value > 0));
         if above == [None; COUNT] {
@@ -61,7 +61,9 @@ impl Points {
             }
             _ => None,
         });
-        let Some((name, k)) = names.into_iter().find(|(name, _)| !self.settled.contains_key(name)) else { return };
+        let Some((name, k)) = names.into_iter().find(|(name, _)| !self.settled.contains_key(name)) else {
+            return;
+        };
         let [lo, hi] = self.bounds(name, facts);
         let values = self.of(name, facts);
         let values = std::array::from_fn(|i| {

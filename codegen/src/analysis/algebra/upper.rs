@@ -16,7 +16,7 @@
 //!
 //! [`Points`]: crate::analysis::algebra::points::Points
 
-use crate::analysis::algebra::facts::{Facts, Range, Workspace};
+use crate::analysis::algebra::facts::{Answer, Facts, Range, Workspace};
 use crate::analysis::algebra::forms::quotient;
 use crate::analysis::algebra::poly::{Mono, Poly, as_lane};
 use crate::expr::{BinaryOp, Expr, ExprKind};
@@ -34,23 +34,6 @@ pub(super) struct Search<'a> {
     facts: &'a Facts,
     pub workspace: RefMut<'a, Workspace>,
     budget: usize,
-}
-
-/// The least bound that was found, and the goal that it was looked for with: no answer says that no bound up to there was found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
-    bound: Option<i64>,
-    goal: i64,
-}
-
-impl Answer {
-    /// The bound that it gives where the goal is this one; none where it does not say.
-    pub(super) fn to(self, goal: i64) -> Option<Option<i64>> {
-        match self.bound {
-            Some(bound) => Some((bound <= goal).then_some(bound)),
-            None => (goal <= self.goal).then_some(None),
-        }
-    }
 }
 
 /// Position of a query on its path.
@@ -80,7 +63,7 @@ impl<'a> Search<'a> {
             Some(r) => r,
             None => {
                 let bound = self.go(p.clone(), goal, Left { depth: DEPTH, inequalities: INEQUALITIES });
-                self.workspace.remember(scope, p, Answer { bound, goal });
+                self.workspace.remember(scope, p, Answer::new(bound, goal));
                 bound
             }
         };
@@ -103,11 +86,11 @@ impl<'a> Search<'a> {
                 }
                 self.budget -= 1;
                 // A path that comes back to the same question learns nothing from it.
-                self.workspace.memo.insert(p.clone(), Answer { bound: None, goal: i64::MAX });
+                self.workspace.memo.insert(p.clone(), Answer::new(None, i64::MAX));
                 let left = Left { depth: left.depth - 1, ..left };
                 let mut best = Best { bound: None, goal, reached };
                 self.steps(&p, &mut best, left);
-                self.workspace.memo.insert(p, Answer { bound: best.bound, goal });
+                self.workspace.memo.insert(p, Answer::new(best.bound, goal));
                 best.bound
             }
         };
@@ -340,7 +323,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What a question has found so far.
+/// The state of a question: what it has found so far.
 struct Best {
     bound: Option<i64>,
     /// A bound is of use up to here: less than the one that was found.

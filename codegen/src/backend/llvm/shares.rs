@@ -78,7 +78,10 @@ pub(crate) mod tests {
         let (mut last, mut schedule) = (p.define("f0", [x], x.expr()), String::new());
         for k in 1..=6 {
             let sum = (0..60).map(|j| last.of(x + j * j)).reduce(|a, b| a + b).unwrap();
-            schedule.push_str(&format!("{}: compute_root split(x, strip, x, 16, auto) vectorize(x, 4) parallel(strip)\n", last.name));
+            schedule.push_str(&format!(
+                "{}: compute_root split(x, strip, x, 16, auto) vectorize(x, 4) parallel(strip)\n",
+                last.name
+            ));
             last = p.define(format!("f{k}"), [x], sum);
         }
         p.output(&last);

@@ -252,5 +252,14 @@ proptest! {
         let (lo, hi) = range.unwrap_or((0, 0));
         if let Some(u) = f.upper(&e) { prop_assert!(hi <= u, "upper {} of {} but {}", u, e, hi); }
         if let Some(l) = f.lower(&e) { prop_assert!(l <= lo, "lower {} of {} but {}", l, e, lo); }
+        if let Some(k) = f.quotient(&e, 4) {
+            prop_assert_eq!((lo.div_euclid(4), hi.div_euclid(4)), (k, k), "{} of {}", k, e);
+        }
+        // A goal leaves out ways that cannot reach it, and no other.
+        for goal in [hi - 1, hi, hi + 3] {
+            let (all, some) = (f.upper(&e), f.upper_within(&e, goal));
+            if let Some(u) = some { prop_assert!(hi <= u && u <= goal, "upper {} of {} within {} but {}", u, e, goal, hi); }
+            if all.is_some_and(|u| u <= goal) { prop_assert!(some <= all && some.is_some(), "{:?} of {} within {}", some, e, goal); }
+        }
     }
 }
