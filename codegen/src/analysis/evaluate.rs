@@ -25,12 +25,31 @@ pub fn evaluate(e: &Expr, known: &Known) -> Option<i64> {
 
 /// The constant that `e` is where variables and parameters are known; none if that is not all it depends on, or it is not exact.
 pub fn constant(e: &Expr, known: &Known) -> Option<Expr> {
-    let value = rewrite(e, &mut Memo::default(), &mut |_, new| match new.kind() {
-        ExprKind::Var(name) => known.vars.get(name).cloned().unwrap_or(new),
-        ExprKind::Param(param) => known.params.get(param).cloned().unwrap_or(new),
-        _ => fold(&new).unwrap_or(new),
-    });
-    (value.as_int().is_some() || value.as_float().is_some()).then_some(value)
+    Constants::new(known).of(e)
+}
+
+/// Constants of many expressions: what they share is looked at once.
+pub struct Constants<'k> {
+    known: &'k Known,
+    memo: Memo,
+}
+
+impl<'k> Constants<'k> {
+    /// Those where `known` is all that is known.
+    pub fn new(known: &'k Known) -> Constants<'k> {
+        Constants { known, memo: Memo::default() }
+    }
+
+    /// As [`constant`].
+    pub fn of(&mut self, e: &Expr) -> Option<Expr> {
+        let known = self.known;
+        let value = rewrite(e, &mut self.memo, &mut |_, new| match new.kind() {
+            ExprKind::Var(name) => known.vars.get(name).cloned().unwrap_or(new),
+            ExprKind::Param(param) => known.params.get(param).cloned().unwrap_or(new),
+            _ => fold(&new).unwrap_or(new),
+        });
+        (value.as_int().is_some() || value.as_float().is_some()).then_some(value)
+    }
 }
 
 /// The constant that an operator gives for constant operands; none if some are not, or the result is not exact.

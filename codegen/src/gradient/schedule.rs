@@ -16,7 +16,7 @@
 
 use crate::analysis::algebra::Interval;
 use crate::analysis::associative::Reduction;
-use crate::analysis::evaluate::{Known, evaluate};
+use crate::analysis::evaluate::{Constants, Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::{nodes, variables};
 use crate::expr::{Expr, ExprKind, Name};
@@ -84,7 +84,7 @@ impl<'p> Maker<'p> {
             .map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
         let boxes = supports(p, &outputs.collect(), &known)?;
         let (stored, substituted) = stored(p, keep, recompute);
-        let mut m = Maker { p, boxes, known, substituted, schedule: Schedule::new() };
+        let mut m = Maker { p, sizes: sizes(&boxes, &known), known, substituted, schedule: Schedule::new() };
         for (name, f) in &p.funcs {
             if stored.contains(name) {
                 let home = m.home(f, &stored, keep);
@@ -150,10 +150,21 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> (FxHashSet<Name>, 
     (stored, size)
 }
 
+/// Numbers of values along each dimension of boxes.
+fn sizes(boxes: &Boxes, known: &Known) -> FxHashMap<Name, Vec<i64>> {
+    let mut constants = Constants::new(known);
+    let mut size = |i: &Interval| {
+        let extent = constants.of(&i.extent()).and_then(|e| e.as_int());
+        extent.unwrap_or(i64::from(i32::MAX)).max(0)
+    };
+    boxes.iter().map(|(name, own)| (name.clone(), own.iter().map(&mut size).collect())).collect()
+}
+
 /// A schedule in the making.
 pub(super) struct Maker<'p> {
     p: &'p Pipeline,
-    boxes: Boxes,
+    /// Numbers of values along each dimension of what is needed, as estimated.
+    sizes: FxHashMap<Name, Vec<i64>>,
     /// Sizes, as estimated.
     pub known: Known,
     /// Funcs that are substituted, with their nodes.
@@ -165,8 +176,7 @@ pub(super) struct Maker<'p> {
 impl Maker<'_> {
     /// Numbers of values along each dimension, as estimated; none of what nothing needs.
     pub(super) fn sizes(&self, f: &Func) -> Option<Vec<i64>> {
-        let size = |i: &Interval| evaluate(&i.extent(), &self.known).unwrap_or(i64::from(i32::MAX)).max(0);
-        Some(self.boxes.get(&f.name)?.iter().map(size).collect())
+        self.sizes.get(&f.name).cloned()
     }
 
     /// The number of iterations of a loop, 1 where it is not known.

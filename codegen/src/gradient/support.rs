@@ -3,7 +3,7 @@
 //! Begins with the domains of the seeds and goes against the data flow. Ends are expressions over sizes of buffers and parameters.
 
 use crate::analysis::algebra::Interval;
-use crate::analysis::evaluate::{Known, constant};
+use crate::analysis::evaluate::{Constants, Known};
 use crate::error::Error;
 use crate::expr::walk::nodes;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, Part};
@@ -70,18 +70,20 @@ pub(super) fn supports(
     seeds: &IndexMap<Name, Vec<Interval>>,
     known: &Known,
 ) -> Result<Boxes, Error> {
-    let evaluated = |own: Vec<Interval>| -> Vec<Interval> {
+    let mut constants = Constants::new(known);
+    let mut evaluated = |own: Vec<Interval>| -> Vec<Interval> {
         if known.params.is_empty() {
             return own;
         }
-        let end = |e: Expr| constant(&e, known).unwrap_or(e);
+        let mut end = |e: Expr| constants.of(&e).unwrap_or(e);
         own.into_iter().map(|i| Interval { min: end(i.min), max: end(i.max) }).collect()
     };
     let mut boxes: Boxes = seeds.iter().map(|(n, b)| (n.clone(), b.clone())).collect();
     for name in consumers_first(p, seeds.keys().cloned()) {
         let f = &p.funcs[&name];
         let Some(own) = boxes.get(&name) else { continue };
-        let own = evaluated(with_updates(p, f, evaluated(own.clone()))?);
+        let asked = evaluated(own.clone());
+        let own = evaluated(with_updates(p, f, asked)?);
         for s in Stage::all(f) {
             let ranges = ranges(p, f, &s, &own)?;
             for e in nodes(s.exprs()) {
