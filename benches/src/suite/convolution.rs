@@ -2,7 +2,7 @@
 //! until its slope needs it; and the slope of a layer of a network as a gather and as a scatter with atomics (section 4.2.1).
 
 use super::THREADS;
-use crate::harness::{compare_within, processor_time, time};
+use crate::harness::{compare_within, time};
 use crate::report::Report;
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -146,9 +146,9 @@ impl Ready {
         self.buffers.last().map_or(vec![], |(_, b)| b.to_vec())
     }
 
-    /// The least processor time of a few runs, in milliseconds.
+    /// The least time of a few runs, in milliseconds.
     fn least(&self) -> f64 {
-        let times = (0..RUNS).map(|_| processor_time(&mut || drop(self.run())));
+        let times = (0..RUNS).map(|_| time(&mut || drop(self.run())));
         1e3 * times.min().unwrap_or_default().as_secs_f64()
     }
 
@@ -169,7 +169,7 @@ const TOLERANCE: f64 = 1e-5;
 pub fn run() -> Result<Report, Failed> {
     let [width, height] = IMAGE;
     let setting = format!(
-        "slopes by an image of {width} x {height} and by the input of a layer, {THREADS} threads; least processor time of {RUNS} runs"
+        "slopes by an image of {width} x {height} and by the input of a layer, {THREADS} threads; least time of {RUNS} runs"
     );
     let mut report = Report::new("convolution", setting);
     for taps in [[1, 5], [3, 5]] {
