@@ -140,10 +140,7 @@ fn figures_of_the_convolution_are_those_of_its_benchmark() {
     };
     let layer = "16 x 16 x 256 x 256";
     assert_shows(behind("on two threads, the gather takes "), result(&results, &format!("{layer}: gather")));
-    assert_shows(
-        behind("ms and the scatter "),
-        result(&results, &format!("{layer}: scatter")),
-    );
+    assert_shows(behind("ms and the scatter "), result(&results, &format!("{layer}: scatter")));
     let ratio = result(&results, &format!("{layer}: scatter with atomics / gather"));
     assert_shows(behind("channels before it adds: "), ratio);
 }

@@ -72,8 +72,6 @@ void Demosaicking(Recipe& recipe) {
   for (size_t i = 1; i < all.size(); i++) {
     for (size_t d = 0; d < sizes[i].size(); d++) all[i].stored.bound(all[i].stored.args()[d], 0, sizes[i][d]);
     for (int k = 0; k < all[i].sum.num_update_definitions(); k++) {
-      // All elements at once: by itself each would sum over the image for all of them.
-      all[i].sum.compute_root();
       Func of_lanes = SumByStrips(recipe, all[i].sum, k, 16);
       if (i > 2) continue;
       for (int d = 0; d < 2; d++) of_lanes.unroll(of_lanes.args()[d]).update().unroll(of_lanes.args()[d]);
