@@ -232,8 +232,8 @@ pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<E
     let (min, max) = cx.bounds[&dim.name].clone();
     let var = full_name(s, &dim.name);
     let mut extent = cx.interval(&dim.name).extent();
-    // Asked before the loop is entered: inside, there is at least one iteration.
     let kind = dim.kind;
+    // Asked before the loop is entered: inside, there is at least one iteration.
     let most = scope.facts.upper_within(&extent, if kind.is_constant() { i64::MAX } else { 1 });
     let least = most.and_then(|_| scope.facts.lower(&extent));
     scope.facts.enter_for(&var, &min, &extent);
