@@ -4,7 +4,7 @@
 use crate::reference::{Bindings, Realization, Value};
 use crate::rng::Rng;
 use sumsq_codegen::ScalarType::{F64, I32};
-use sumsq_codegen::gradient::propagate_adjoints;
+use sumsq_codegen::gradient::{Memory, propagate_adjoints_within};
 use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var, boundary};
 
 /// First coordinate and extent of each dimension.
@@ -51,11 +51,17 @@ impl Differentiable {
 
     /// The adjoints, seeded with a random input `w`, as a pipeline with an output for each of `wrt`, and its domains.
     pub fn adjoint(&self) -> Result<(Pipeline, Bindings, Vec<Domain>), Error> {
+        self.adjoint_keeping(None)
+    }
+
+    /// As [`Differentiable::adjoint`], where of updates that need all their states every k-th is kept.
+    pub fn adjoint_keeping(&self, every: Option<u32>) -> Result<(Pipeline, Bindings, Vec<Domain>), Error> {
         let (mut p, mut b, output) = (self.pipeline.clone(), self.bindings.clone(), self.output());
         let types: Vec<ScalarType> = output.types().into_iter().filter(|t| t.is_float()).collect();
         p.input(loose(Input::strided("w", &types, output.vars.len())));
         b.inputs.insert("w".into(), values(&types, &self.domain, &mut Rng::new(7)));
-        let adjoints = propagate_adjoints(&mut p, &[(&output.name, "w")], &self.wrt)?;
+        let memory = Memory { bytes: u64::MAX, every, estimates: &[] };
+        let adjoints = propagate_adjoints_within(&mut p, &[(&output.name, "w")], &self.wrt, &memory)?;
         p.outputs.clear();
         let mut domains = vec![];
         for name in &self.wrt {

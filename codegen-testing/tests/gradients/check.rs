@@ -255,13 +255,22 @@ impl Case {
 
     /// Checks that the pipeline and its adjoints are the same as machine code.
     pub fn check_code(&self) {
-        let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
         let values = |p: &Pipeline, b: &Bindings, domains: &[Domain]| {
             evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}\n{}", text(p)))
         };
         let own = std::slice::from_ref(&self.domain);
         self.run(&self.pipeline, &self.bindings, own, &values(&self.pipeline, &self.bindings, own));
-        self.run(&p, &b, &domains, &values(&p, &b, &domains));
+        for &every in self.kept() {
+            let (p, b, domains) = self.adjoint_keeping(every).unwrap_or_else(|e| panic!("{e}"));
+            self.run(&p, &b, &domains, &values(&p, &b, &domains));
+        }
+    }
+
+    /// Choices of the k of which every k-th state is kept, where there are states to keep.
+    fn kept(&self) -> &'static [Option<u32>] {
+        let steps = |p: &Pipeline| p.funcs.keys().any(|n| n.contains("_steps"));
+        let is_stepped = self.adjoint().is_ok_and(|(p, ..)| steps(&p));
+        if is_stepped { &[None, Some(1), Some(3), Some(4)] } else { &[None] }
     }
 
     /// The text of its Funcs.
@@ -272,24 +281,10 @@ impl Case {
     /// Checks that adjoints, tangents and dual numbers agree, all of them by the reference evaluator. Returns directions and tangents.
     pub fn check_values(&self) -> (Vec<Realization>, Vec<f64>) {
         let v = self.directions();
-        let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
-        let d = evaluate_over(&p, &b, &domains).unwrap_or_else(|e| panic!("{e}\n{}", text(&p)));
-        let w = flat(&b.inputs["w"]);
         let tangent = self.tangent(&v);
-        let dot = |a: &[f64], b: &[f64]| -> (f64, f64) {
-            assert_eq!(a.len(), b.len());
-            let terms = || a.iter().zip(b).map(|(a, b)| a * b);
-            (terms().sum(), terms().map(f64::abs).sum())
-        };
-        let (forward, size) = dot(&w, &tangent);
-        let all: Vec<f64> = d.iter().flat_map(flat).collect();
-        let (backward, other) = dot(&all, &v.iter().flat_map(flat).collect::<Vec<f64>>());
-        let scale = size.max(other).max(1e-3);
-        assert!(
-            (forward - backward).abs() <= 1e-10 * scale,
-            "<w, J v> = {forward}, <J^T w, v> = {backward}\n{}",
-            text(&p)
-        );
+        for &every in self.kept() {
+            self.check_adjoint(every, &v, &tangent);
+        }
         for (i, (t, dual)) in tangent.iter().zip(self.duals(&v)).enumerate() {
             assert!(
                 (t - dual).abs() <= 1e-12 * (1.0 + dual.abs()),
@@ -297,6 +292,27 @@ impl Case {
             );
         }
         (v, tangent)
+    }
+
+    /// Checks that adjoints and tangents agree, <w, J v> = <J^T w, v>, where of states every k-th is kept.
+    fn check_adjoint(&self, every: Option<u32>, v: &[Realization], tangent: &[f64]) {
+        let (p, b, domains) = self.adjoint_keeping(every).unwrap_or_else(|e| panic!("{e}"));
+        let d = evaluate_over(&p, &b, &domains).unwrap_or_else(|e| panic!("{e}\n{}", text(&p)));
+        let w = flat(&b.inputs["w"]);
+        let dot = |a: &[f64], b: &[f64]| -> (f64, f64) {
+            assert_eq!(a.len(), b.len());
+            let terms = || a.iter().zip(b).map(|(a, b)| a * b);
+            (terms().sum(), terms().map(f64::abs).sum())
+        };
+        let (forward, size) = dot(&w, tangent);
+        let all: Vec<f64> = d.iter().flat_map(flat).collect();
+        let (backward, other) = dot(&all, &v.iter().flat_map(flat).collect::<Vec<f64>>());
+        let scale = size.max(other).max(1e-3);
+        assert!(
+            (forward - backward).abs() <= 1e-10 * scale,
+            "<w, J v> = {forward}, <J^T w, v> = {backward}, every {every:?}\n{}",
+            text(&p)
+        );
     }
 }
 

@@ -119,7 +119,7 @@ fn atomics_under_strict_floats() {
 
 #[test]
 fn steps_beyond_the_memory() {
-    let steps = |bytes: u64| {
+    let steps = |bytes: u64, every: Option<u32>| {
         let (mut p, f, _, x) = line();
         let r = RDom::new([("r", 0, 1000)]);
         let h = p.define("h", [x], f.of(x));
@@ -127,14 +127,24 @@ fn steps_beyond_the_memory() {
         let out = p.define("out", [x], h.of(x));
         p.output_strided(&out, Constraint::defaults(1));
         p.input(Input::strided("w", &[F64], 1));
-        let memory = Memory { bytes, estimates: &[("out", &[100]), ("w", &[100])] };
+        let memory = Memory { bytes, every, estimates: &[("out", &[100]), ("w", &[100])] };
         propagate_adjoints_within(&mut p, &[("out", "w")], &["f"], &memory).map(|_| ())
     };
     // 1001 states of 100 elements and their adjoints, 8 bytes each.
-    steps(1_601_600).unwrap();
+    steps(1_601_600, None).unwrap();
     assert_eq!(
-        steps(1_601_599).unwrap_err().to_string(),
-        "pipeline line: h.update(0): the states of 1000 iterations and their adjoints take 1601600 bytes, 1601599 are allowed: 999 iterations fit"
+        steps(1_601_599, None).unwrap_err().to_string(),
+        "pipeline line: h.update(0): the states of 1000 iterations and their adjoints take 1601600 bytes, 1601599 are allowed: 999 iterations fit, or all with every 44th kept"
+    );
+    // Of 23 blocks two states in front, of one all 45, and as many adjoints.
+    steps(2 * 800 * (2 * 24 + 45), Some(44)).unwrap();
+    assert_eq!(
+        steps(100_000, Some(5)).unwrap_err().to_string(),
+        "pipeline line: h.update(0): every 5th state of 1000 iterations, those between two of them, and their adjoints take 652800 bytes, 100000 are allowed: every 44th takes 148800"
+    );
+    assert_eq!(
+        steps(u64::MAX, Some(0)).unwrap_err().to_string(),
+        "pipeline line: every 0th state is to be kept: keep every 1st, or a later one"
     );
 }
 

@@ -3,7 +3,7 @@
 use crate::check::{flat, on_threads};
 use crate::line;
 use sumsq_codegen::ScalarType::{F64, I32};
-use sumsq_codegen::gradient::{propagate_adjoints, schedule};
+use sumsq_codegen::gradient::{Memory, propagate_adjoints, propagate_adjoints_within, schedule};
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var};
 use sumsq_codegen_testing::native;
@@ -200,4 +200,58 @@ fn terms_that_are_0_are_left_out() {
     let adjoints = propagate_adjoints(&mut p, &[("out", "w")], &["f"]).unwrap();
     let d_f = adjoints.of("f").unwrap();
     assert_eq!(d_f.updates.len(), 1, "{:?}", d_f.updates);
+}
+
+/// A recurrence of 1000 steps in place, of which every 40th state is kept: one block of the others is there at a time.
+#[test]
+fn blocks_of_steps_one_at_a_time() {
+    let (mut p, f, g, x) = line();
+    let r = RDom::new([("r", 0, 1000)]);
+    let h = p.define("h", [x], f.of(x));
+    let h = p.update(&h, x, h.of(x) * h.of(x) * g.of(r.var(0)) - Expr::from(0.5), &r);
+    let out = p.define("out", [x], h.of(x));
+    p.output_strided(&out, Constraint::defaults(1));
+    p.input(Input::strided("w", &[F64], 1));
+    let memory = Memory { bytes: u64::MAX, every: Some(40), estimates: &[] };
+    let d = propagate_adjoints_within(&mut p, &[("out", "w")], &["f", "g"], &memory).unwrap();
+    p.outputs.clear();
+    for name in ["f", "g"] {
+        p.output_strided(d.of(name).unwrap(), Constraint::defaults(1));
+    }
+    let sizes: [(&str, &[i32]); 4] = [("w", &[100]), ("f", &[100]), ("d_f", &[100]), ("d_g", &[1000])];
+    let s = schedule(&p, &sizes, &[], &[]).unwrap();
+    // Each adjoint that reads them has states of its own, where it gets to their block.
+    let text = s.to_string();
+    for (of, at) in [
+        ("h_update0_steps", "d_h_update0_kept.update(0), block"),
+        ("h_update0_steps_", "d_g.update(0), h_update0_block"),
+        ("d_h_update0_steps_", "d_g.update(0), h_update0_block"),
+    ] {
+        assert!(text.contains(&format!("\n{of}: compute_at({at})")), "{of}\n{text}");
+    }
+    let lowered = lower(&p, &s, &LowerOptions::default()).unwrap().body.to_string();
+    let lines = |of: &str| lowered.lines().filter(|l| l.contains(of)).count();
+    // In front of 25 blocks and behind the last, in two planes; in front of 40 steps and behind the last.
+    for of in ["h_update0_kept", "d_h_update0_kept"] {
+        assert_eq!(lines(&format!("let {of}.pitch.2 = {of}.pitch.1 * 26:i64")), 1, "{lowered}");
+        assert_eq!(lines(&format!("let {of}.size = {of}.pitch.2 * 2:i64")), 1, "{lowered}");
+    }
+    for of in ["h_update0_steps", "h_update0_steps_", "d_h_update0_steps_"] {
+        assert_eq!(lines(&format!("  let {of}.pitch.2 = {of}.pitch.1 * 41:i64")), 1, "{lowered}");
+    }
+    assert_eq!(
+        d.explain("g").unwrap(),
+        "d_g scatters along dimension 0: g is read at block * 40 + step, and h.update(0) is gone back through one iteration after the other"
+    );
+    let compiled = native::compile(&p, &s).unwrap();
+    let mut b = Bindings::default();
+    let mut rng = Rng::new(5);
+    for (name, domain) in [("f", [(0, 7)]), ("g", [(0, 1000)]), ("w", [(0, 7)])] {
+        b.inputs.insert(name.into(), values(&[F64], &domain, &mut rng));
+    }
+    let domains = [vec![(0, 7)], vec![(0, 1000)]];
+    let expected = evaluate_over(&p, &b, &domains).unwrap();
+    for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
+        assert!(flat(came).iter().zip(flat(want)).all(|(a, b)| (a - b).abs() <= 1e-11 * (1.0 + b.abs())));
+    }
 }

@@ -232,6 +232,8 @@ pub struct Pipeline {
     pub strict_float: bool,
     /// Funcs that are computed at root where no directive says otherwise, as those with updates are.
     pub stored: IndexSet<Name>,
+    /// Funcs of which every definition that reads them needs one slice, along the last dimension, in each iteration of its outermost loop.
+    pub slices: IndexSet<Name>,
     /// Funcs that were defined twice, or updated after they were called, in words. Lowering refuses with the first.
     pub(crate) faults: Vec<String>,
 }

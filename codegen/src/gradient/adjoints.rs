@@ -23,8 +23,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The adjoints that [`propagate_adjoints`] added to a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Adjoints {
-    of: IndexMap<Name, Func>,
-    stages: FxHashMap<(Name, usize), Func>,
+    pub(super) of: IndexMap<Name, Func>,
+    pub(super) stages: FxHashMap<(Name, usize), Func>,
     /// Words on how each of them came about.
     why: FxHashMap<Name, String>,
     /// Names of all that was derived for.
@@ -109,23 +109,43 @@ fn whole<T>(p: &mut Pipeline, change: impl FnOnce(&mut Pipeline) -> Result<T, Er
 pub struct Memory<'a> {
     /// Bytes.
     pub bytes: u64,
+    /// The k of which every k-th state is kept: those of a block of k iterations are computed again from the one in front of it. None: all
+    /// are kept. Memory is least where k is the root of twice the number of iterations.
+    pub every: Option<u32>,
     /// The extents of outputs and inputs, by name. States of which these do not tell the size are not counted.
     pub estimates: &'a [(&'a str, &'a [i32])],
 }
 
-/// As [`propagate_adjoints`]. An update that destroys what its derivative needs, and of which all states take more than `memory`, is
-/// refused.
+/// Memory for states, as a caller allows it.
+pub(super) struct Allowed {
+    /// Bytes.
+    pub bytes: u64,
+    /// The k of which every k-th state is kept; none: all are.
+    pub every: Option<u32>,
+    /// Sizes, as estimated.
+    pub known: Known,
+}
+
+/// As [`propagate_adjoints`]. Of an update that destroys what its derivative needs, every k-th state is kept, as `memory` says, and one whose
+/// states take more is refused.
+///
+/// What is between two states that are kept is computed again for each adjoint that reads it, a block at a time under
+/// [`schedule`](crate::gradient::schedule); without directives, all blocks.
 ///
 /// # Errors
-/// Those of [`propagate_adjoints`], and steps beyond the memory, which name the update, its bytes and the iterations that fit.
+/// Those of [`propagate_adjoints`]; every 0th; steps beyond the memory, which name the update, its bytes, and the iterations or the k that fit.
 pub fn propagate_adjoints_within(
     p: &mut Pipeline,
     seeds: &[(&str, &str)],
     wrt: &[&str],
     memory: &Memory,
 ) -> Result<Adjoints, Error> {
-    let known = known(p, memory.estimates);
-    whole(p, |p| added(p, seeds, wrt, Along::Partials, Some((memory.bytes, known))))
+    let &Memory { bytes, every, estimates } = memory;
+    if every == Some(0) {
+        return Err(error(p, "every 0th state is to be kept: keep every 1st, or a later one".into()));
+    }
+    let allowed = Allowed { bytes, every, known: known(p, estimates) };
+    whole(p, |p| added(p, seeds, wrt, Along::Partials, Some(allowed)))
 }
 
 /// As [`propagate_adjoints`]; of a pipeline that is refused a part may have been added.
@@ -134,7 +154,7 @@ fn added(
     seeds: &[(&str, &str)],
     wrt: &[&str],
     along: Along,
-    memory: Option<(u64, Known)>,
+    memory: Option<Allowed>,
 ) -> Result<Adjoints, Error> {
     validate(p)?;
     let wrt: IndexSet<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
@@ -159,6 +179,7 @@ fn added(
         terms: FxHashMap::default(),
         befores: FxHashMap::default(),
         memory,
+        blocks: vec![],
         reader: String::new(),
         scatters: FxHashMap::default(),
         adjoints: Adjoints::default(),
@@ -178,6 +199,7 @@ fn added(
             r.gather(name)?;
         }
     }
+    r.unshare();
     r.explain(&seeds);
     r.adjoints.wrt = wrt;
     Ok(r.end())
@@ -196,13 +218,15 @@ pub(super) struct Reverse<'p> {
     terms: FxHashMap<Name, Vec<Term>>,
     /// Funcs as they are before an update of theirs.
     befores: FxHashMap<(Name, usize), Func>,
-    /// Bytes that the states of an update may take, and what is known of sizes.
-    pub memory: Option<(u64, Known)>,
+    /// Memory for the states of an update.
+    pub memory: Option<Allowed>,
+    /// The states and the adjoints of one block of iterations after the other, of each update of which not all are kept.
+    pub blocks: Vec<[Name; 2]>,
     /// The definition that is gone through, as schedules call it.
     pub reader: String,
     /// By name, words on each coordinate along which its adjoint scatters.
     scatters: FxHashMap<Name, IndexSet<String>>,
-    adjoints: Adjoints,
+    pub adjoints: Adjoints,
 }
 
 impl Reverse<'_> {
@@ -221,7 +245,7 @@ impl Reverse<'_> {
                 None => Expr::constant(ty, 1.0),
             };
             let at = vec![None; own.len()];
-            let term = Term { value, at, loops: vec![], predicate: None, term };
+            let term = Term { value, at, loops: vec![], held: 0, predicate: None, term };
             self.terms.entry(f.name.clone()).or_default().push(term);
         }
     }
@@ -319,7 +343,11 @@ impl Reverse<'_> {
             }
             let is_moved = |a: &Expr| i.loops.iter().any(|r| uses_var(a, &r.name));
             let moved = i.at.iter().enumerate().filter(|(_, a)| a.as_ref().is_some_and(is_moved));
-            let words = moved.map(|(d, _)| explain::scatter(&read.name, d, &self.reader, &read.args[d]));
+            let is_held = |e: &Expr| space.axes.iter().any(|a| a.is_held && uses_var(e, &a.name));
+            let words = moved.map(|(d, _)| {
+                let held = is_held(&read.args[d]);
+                explain::scatter(&read.name, d, &self.reader, &read.args[d], held)
+            });
             self.scatters.entry(read.name.clone()).or_default().extend(words);
             let needed = |e: &Expr| within_supports(self.p, e, &self.support, &i.place);
             let loops = i.loops.iter().map(|r| {
@@ -336,6 +364,7 @@ impl Reverse<'_> {
                 value: read.value,
                 at: at.collect(),
                 loops: loops.collect(),
+                held: i.held,
                 predicate: i.predicate.as_ref().map(needed),
                 term: selected(&i.cond.as_ref().map(needed), needed(&term)),
             };
@@ -387,6 +416,7 @@ impl Reverse<'_> {
         needed.extend(consumers_first(self.p, roots));
         self.p.funcs.retain(|name, _| needed.contains(name));
         self.p.stored.retain(|name| needed.contains(name));
+        self.p.slices.retain(|name| needed.contains(name));
         self.adjoints
     }
 }

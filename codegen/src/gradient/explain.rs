@@ -20,8 +20,13 @@ pub(super) fn zero(p: &Pipeline, outputs: &[Name], name: &Name, d: &Name) -> Str
     }
 }
 
-/// The reason why an adjoint scatters along dimension `d` of `name`, whose coordinate in `stage` is `arg`.
-pub(super) fn scatter(name: &Name, d: usize, stage: &str, arg: &Expr) -> String {
+/// The reason why an adjoint scatters along dimension `d` of `name`, whose coordinate in `stage` is `arg`; whether that goes along held
+/// loops.
+pub(super) fn scatter(name: &Name, d: usize, stage: &str, arg: &Expr, is_held: bool) -> String {
+    if is_held {
+        let why = format!("{stage} is gone back through one iteration after the other");
+        return format!("scatters along dimension {d}: {name} is read at {arg}, and {why}");
+    }
     let mut node = None;
     crate::expr::walk::visit(arg, &mut |e| {
         let mut of_floats = false;

@@ -13,7 +13,7 @@ use crate::analysis::associative::Reduction;
 use crate::error::Error;
 use crate::expr::walk::variables;
 use crate::func::{Func, Pipeline, RVar, Update};
-use crate::gradient::schedule::{Maker, written_out};
+use crate::gradient::schedule::{Home, Maker, written_out};
 use crate::gradient::support::Stage;
 use crate::schedule::{LoopLevel, Schedule, Tail};
 
@@ -27,7 +27,7 @@ const BLOCK: [i32; 3] = [16, 16, 4];
 /// A pipeline that is refused anyway.
 pub fn gpu_schedule(p: &Pipeline, estimates: &[(&str, &[i32])], atomics: bool) -> Result<Schedule, Error> {
     Maker::over(p, estimates, &[], &[], |m, f, home| {
-        if let Some((reader, var)) = home {
+        if let Some(Home::Vectors { reader, var }) = home {
             _ = m.schedule.func(&f.name).compute_at(LoopLevel::pure(&reader, &inner(&var)));
             m.written_out(f);
         } else {

@@ -27,6 +27,8 @@ pub(super) struct Inverse {
     pub at: Vec<Option<Expr>>,
     /// Loops.
     pub loops: Vec<RVar>,
+    /// The number of the last ones of them that are held.
+    pub held: usize,
     /// Points that count: a condition of the definition's own.
     pub predicate: Option<Expr>,
     /// The point of the space, by the names of its axes.
@@ -53,7 +55,7 @@ impl Inverter<'_> {
         let args: Vec<Expr> = args.iter().map(|a| tidy(&names.apply(a))).collect();
         let mut place = place.clone();
         positive_extents(&mut place.facts, &args);
-        for u in &renamed.unknowns {
+        for u in renamed.unknowns.iter().chain(&renamed.held) {
             place.enter(&u.name, &u.hull);
         }
         let mine: FxHashSet<&Name> = renamed.unknowns.iter().map(|u| &u.name).collect();
@@ -68,11 +70,11 @@ impl Inverter<'_> {
     fn renamed(&self, vars: &[Var]) -> Result<Renamed, String> {
         let mut hull = self.space.hull(self.p)?;
         let mut names: FxHashMap<Name, Expr> = FxHashMap::default();
-        let mut unknowns = vec![];
+        let (mut unknowns, mut held) = (vec![], vec![]);
         for a in &self.space.axes {
             let mut name = format!("{}_{}", self.prefix, a.name).replace('.', "_");
             while vars.iter().any(|v| **v.name() == *name)
-                || unknowns.iter().any(|u: &Unknown| *u.name == *name)
+                || unknowns.iter().chain(&held).any(|u: &Unknown| *u.name == *name)
             {
                 name.push('_');
             }
@@ -81,9 +83,10 @@ impl Inverter<'_> {
             let range = Interval { min, max };
             let hull = hull.remove(&a.name).unwrap_or_else(|| range.clone());
             names.insert(a.name.clone(), Expr::var(&*name));
-            unknowns.push(Unknown { name: name.into(), range, hull, is_quotient: false });
+            let unknown = Unknown { name: name.into(), range, hull, is_quotient: false };
+            if a.is_held { &mut held } else { &mut unknowns }.push(unknown);
         }
-        Ok(Renamed { names, unknowns })
+        Ok(Renamed { names, unknowns, held })
     }
 
     fn solve(
@@ -103,7 +106,7 @@ impl Inverter<'_> {
         system.eliminate();
         let mut conds = system.conds.clone();
         conds.extend(piece.conds);
-        Solution::new(self.p, system, place.clone()).inverse(
+        Solution::new(self.p, system, &renamed.held, place.clone()).inverse(
             at,
             conds,
             &self.space.axes,
@@ -117,29 +120,34 @@ impl Inverter<'_> {
 struct Renamed {
     names: FxHashMap<Name, Expr>,
     unknowns: Vec<Unknown>,
+    /// Behind all others.
+    held: Vec<Unknown>,
 }
 
 /// A system that was solved.
 struct Solution<'p> {
     p: &'p Pipeline,
-    /// Those that stay: the loops.
+    /// Those that stay: the loops. Held ones come last.
     stay: Vec<Unknown>,
+    held: FxHashSet<Name>,
     /// Those that were eliminated, in terms of what stays.
     gone: Vec<(Unknown, Expr)>,
     place: Place,
 }
 
 impl<'p> Solution<'p> {
-    fn new(p: &'p Pipeline, system: System, place: Place) -> Solution<'p> {
+    fn new(p: &'p Pipeline, system: System, held: &[Unknown], place: Place) -> Solution<'p> {
         let mut known: FxHashMap<Name, Expr> = FxHashMap::default();
         for (name, e) in system.solved.iter().rev() {
             let e = tidy(&substitute(e, &known));
             known.insert(name.clone(), e);
         }
-        let (gone, stay): (Vec<_>, Vec<_>) =
+        let (gone, mut stay): (Vec<_>, Vec<_>) =
             system.unknowns.iter().cloned().partition(|u| known.contains_key(&u.name));
         let gone = gone.into_iter().map(|u| (u.clone(), known[&u.name].clone())).collect();
-        Solution { p, stay, gone, place }
+        stay.extend(held.iter().cloned());
+        let held = held.iter().map(|u| u.name.clone()).collect();
+        Solution { p, stay, held, gone, place }
     }
 
     fn inverse(
@@ -170,7 +178,7 @@ impl<'p> Solution<'p> {
         }
         let Some(left) = self.undecided(&open) else { return Ok(None) };
         let mut point: FxHashMap<Name, Expr> = FxHashMap::default();
-        for (a, u) in axes.iter().zip(&renamed.unknowns) {
+        for (a, u) in axes.iter().zip(renamed.unknowns.iter().chain(&renamed.held)) {
             point.insert(
                 a.name.clone(),
                 within.get(&u.name).cloned().unwrap_or_else(|| Expr::var(u.name.clone())),
@@ -179,13 +187,14 @@ impl<'p> Solution<'p> {
         let at = at.into_iter().map(|a| a.map(|a| tidy(&substitute(&a, &within)))).collect();
         let predicate = predicate.map(|p| tidy(&substitute(p, &point)));
         let cond = left.into_iter().reduce(|a, b| a.and(b));
+        let held = loops.iter().filter(|r| self.held.contains(&r.name)).count();
         let place = self.place;
         Ok(Some(match loops.is_empty() {
             true => {
                 let cond = [cond, predicate].into_iter().flatten().reduce(|a, b| a.and(b));
-                Inverse { at, loops, predicate: None, point, cond, place }
+                Inverse { at, loops, held, predicate: None, point, cond, place }
             }
-            false => Inverse { at, loops, predicate, point, cond, place },
+            false => Inverse { at, loops, held, predicate, point, cond, place },
         }))
     }
 

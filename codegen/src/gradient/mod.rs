@@ -14,7 +14,7 @@
 //! | `reverse` | one definition: from the adjoints of its values to those of its reads |
 //! | `space`, `pieces`, `solve`, `inverse` | one read: all points of a definition that read an element, as loops |
 //! | `support`, `activity` | boxes outside of which adjoints are 0; what depends on what |
-//! | `updates`, `replace`, `scan`, `steps` | update definitions, by form |
+//! | `updates`, `replace`, `scan`, `steps`, `checkpoints` | update definitions, by form |
 //! | `seeds`, `adjoints`, `tangents` | whole pipelines |
 //! | `explain`, `split` | why an adjoint is 0 or scatters; a pipeline with adjoints as two |
 //! | `schedule`, `strips`, `gpu` | first schedules, from sizes alone: of a CPU, with large sums into few elements, and of a GPU |
@@ -24,6 +24,7 @@
 
 mod activity;
 mod adjoints;
+mod checkpoints;
 mod explain;
 mod gpu;
 mod inverse;

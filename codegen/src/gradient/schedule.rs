@@ -6,6 +6,7 @@
 //! |---|---|
 //! | cheap with all that is substituted into it, or read at one place by one other | nothing: it is substituted where it is read |
 //! | a sum of which one other Func reads each element once | that Func's loop over vectors |
+//! | one of which slices are read one after the other ([`Pipeline::slices`]) | the loop over slices of the definition that reads it |
 //! | others | loops of its own: vectors along the first dimension, threads along the last, along further ones while tasks are few |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out; no vectors where what lies before its first pure dimension moves |
 //! | one whose updates go along some dimension to places that the first dimension and data choose | vectors along another dimension, which its storage begins with |
@@ -66,7 +67,7 @@ impl<'p> Maker<'p> {
         estimates: &[(&str, &[i32])],
         keep: &[&str],
         recompute: &[&str],
-        one: impl Fn(&mut Maker<'p>, &Func, Option<(Name, Name)>),
+        one: impl Fn(&mut Maker<'p>, &Func, Option<Home>),
     ) -> Result<Schedule, Error> {
         validate(p)?;
         for name in keep.iter().chain(recompute) {
@@ -87,8 +88,9 @@ impl<'p> Maker<'p> {
         let mut m = Maker { p, sizes: sizes(&boxes, &known), known, substituted, schedule: Schedule::new() };
         for (name, f) in &p.funcs {
             if stored.contains(name) {
-                let home = m.home(f, &stored, keep);
-                one(&mut m, f, home);
+                let vectors = m.home(f, &stored, keep).map(|(reader, var)| Home::Vectors { reader, var });
+                let slices = m.slices_home(f).filter(|_| !keep.contains(&&**name)).map(Home::Slices);
+                one(&mut m, f, slices.or(vectors));
             } else if p.stored.contains(name) {
                 _ = m.schedule.func(name).inline();
             }
@@ -160,6 +162,14 @@ fn sizes(boxes: &Boxes, known: &Known) -> FxHashMap<Name, Vec<i64>> {
     boxes.iter().map(|(name, own)| (name.clone(), own.iter().map(&mut size).collect())).collect()
 }
 
+/// A loop of another Func in which one is computed.
+pub(super) enum Home {
+    /// Of its reader, over vectors along `var`.
+    Vectors { reader: Name, var: Name },
+    /// Over slices of it.
+    Slices(LoopLevel),
+}
+
 /// A schedule in the making.
 pub(super) struct Maker<'p> {
     p: &'p Pipeline,
@@ -188,18 +198,22 @@ impl Maker<'_> {
         self.p.outputs.iter().any(|o| o.func == f.name)
     }
 
-    fn func(&mut self, f: &Func, home: Option<(Name, Name)>) {
+    fn func(&mut self, f: &Func, home: Option<Home>) {
         let Some(sizes) = self.sizes(f) else { return };
         let is_root = home.is_none();
-        if let Some((reader, var)) = home {
-            _ = self.schedule.func(&f.name).compute_at(LoopLevel::pure(&reader, &format!("{var}o")));
+        let level = home.map(|home| match home {
+            Home::Vectors { reader, var } => LoopLevel::pure(&reader, &format!("{var}o")),
+            Home::Slices(level) => level,
+        });
+        if let Some(level) = level {
+            _ = self.schedule.func(&f.name).compute_at(level);
         } else if !self.is_output(f) {
             _ = self.schedule.func(&f.name).compute_root();
         }
         for (k, stage) in Stage::all(f).iter().enumerate() {
             let pure: Vec<usize> = (0..sizes.len()).filter(|&d| stage.is_pure(f, d)).collect();
             let update = k.checked_sub(1).map(|k| &f.updates[k]);
-            match update {
+            match update.filter(|u| self.over_slices(u).is_none()) {
                 Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure, &sizes),
                 Some(u) if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
                 _ => self.loops(f, k, &pure, &sizes, is_root),
@@ -261,6 +275,7 @@ impl Maker<'_> {
         let (soon, late): (Vec<usize>, Vec<usize>) = others.partition(|d| beside.contains(name(**d)));
         let work = pure.iter().map(|&d| sizes[d]).chain(reductions.iter().map(|r| self.extent(r)));
         let work = work.fold(1i64, i64::saturating_mul);
+        let slices = update.and_then(|u| self.over_slices(u));
         let mut handle = match k {
             0 => self.schedule.func(&f.name),
             k => self.schedule.update(&f.name, k - 1),
@@ -276,9 +291,11 @@ impl Maker<'_> {
             let [outer, inner] = ["o", "i"].map(|end| vector.map(|d| format!("{}{end}", name(d))));
             // Vectors at one place of the data share it.
             let near = across.map_or(reductions.len(), |_| update.into_iter().flat_map(written_out).count());
-            let mut order: Vec<&str> = reductions.iter().map(|r| &*r.name).collect();
+            let inside = reductions.len() - usize::from(slices.is_some());
+            let near = near.min(inside);
+            let mut order: Vec<&str> = reductions[..inside].iter().map(|r| &*r.name).collect();
             order.splice(near..near, soon.iter().map(|&d| name(d)).chain(outer.as_deref()));
-            order.extend(late.iter().map(|&d| name(d)));
+            order.extend(late.iter().map(|&d| name(d)).chain(slices));
             let order: Vec<&str> = inner.as_deref().into_iter().chain(order).collect();
             handle = handle.reorder(&order);
         }
@@ -332,6 +349,46 @@ impl Maker<'_> {
         let is_loops = g.updates.is_empty() && stored.contains(&g.name);
         (is_once && is_loops && is_var(&args[0], first.name()))
             .then(|| (g.name.clone(), first.name().clone()))
+    }
+}
+
+impl<'p> Maker<'p> {
+    /// The outermost loop of `u`, if it goes along slices.
+    fn over_slices<'u>(&self, u: &'u Update) -> Option<&'u str> {
+        let reads = calls_in(u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
+        let over = u.rdom.vars.last()?;
+        let slices = reads.iter().any(|(name, _)| self.p.slices.contains(*name));
+        slices.then_some(&*over.name)
+    }
+
+    /// The loop over slices of the only definition that reads `f`, next to such that are computed there, too.
+    fn slices_home(&self, f: &Func) -> Option<LoopLevel> {
+        if !self.p.slices.contains(&f.name) || self.is_output(f) {
+            return None;
+        }
+        let mut home = None;
+        for g in self.p.funcs.values().filter(|g| g.name != f.name) {
+            for (k, s) in Stage::all(g).iter().enumerate() {
+                let reads = calls_in(s.exprs()).into_iter().filter(|(name, _)| **name == f.name);
+                let along: FxHashSet<&Expr> = reads.filter_map(|(_, args)| args.last()).collect();
+                let level = match along.iter().next() {
+                    None => continue,
+                    Some(e) if self.p.slices.contains(&g.name) => {
+                        is_var(e, g.vars.last()?.name()).then(|| self.slices_home(g))??
+                    }
+                    Some(e) => {
+                        let over = s.rdom.vars.last()?;
+                        let alone = variables(e).iter().all(|v| *v == over.name);
+                        alone.then(|| LoopLevel::update(&g.name, k - 1, &over.name))?
+                    }
+                };
+                if along.len() != 1 || home.as_ref().is_some_and(|known| *known != level) {
+                    return None;
+                }
+                home = Some(level);
+            }
+        }
+        home
     }
 }
 

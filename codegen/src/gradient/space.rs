@@ -15,6 +15,8 @@ pub(super) struct Axis {
     pub name: Name,
     /// Its values. Those of a pure variable use none; of a reduction variable they may use pure ones (a ragged domain).
     pub range: Interval,
+    /// Is it a loop of every adjoint that comes of the definition, outside of all others? Nothing is solved for it then.
+    pub is_held: bool,
 }
 
 /// All loops of a definition, pure ones first; points where the predicate is false do not count.
@@ -30,10 +32,10 @@ impl Space {
     /// Pure variables over `support`, of those that are `used`, and the domain `r`.
     pub(super) fn new(vars: &[Var], support: &[Interval], used: impl Fn(usize) -> bool, r: &RDom) -> Space {
         let pure = vars.iter().zip(support).enumerate().filter(|(d, _)| used(*d));
-        let pure = pure.map(|(_, (v, i))| Axis { name: v.name().clone(), range: i.clone() });
+        let pure = pure.map(|(_, (v, i))| Axis { name: v.name().clone(), range: i.clone(), is_held: false });
         let reduction = r.vars.iter().map(|v| {
             let range = Interval { min: v.min.clone(), max: tidy(&(&v.min + &v.extent - 1)) };
-            Axis { name: v.name.clone(), range }
+            Axis { name: v.name.clone(), range, is_held: false }
         });
         Space { axes: pure.chain(reduction).collect(), predicate: r.predicate.clone() }
     }

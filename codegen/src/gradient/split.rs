@@ -95,6 +95,7 @@ pub fn as_inputs(p: &mut Pipeline, funcs: &[&str]) {
     for input in inputs {
         p.funcs.shift_remove(&input.name);
         p.stored.shift_remove(&input.name);
+        p.slices.shift_remove(&input.name);
         p.input(input);
     }
 }
@@ -127,6 +128,7 @@ pub(crate) fn pruned(mut p: Pipeline) -> Pipeline {
         consumers_first(&p, p.outputs.iter().map(|o| o.func.clone())).into_iter().collect();
     p.funcs.retain(|name, _| needed.contains(name));
     p.stored.retain(|name| needed.contains(name));
+    p.slices.retain(|name| needed.contains(name));
     let mut read: FxHashSet<Name> = FxHashSet::default();
     for e in all_nodes(&p) {
         match e.kind() {

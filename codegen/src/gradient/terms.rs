@@ -38,6 +38,8 @@ pub(super) struct Term {
     pub at: Vec<Option<Expr>>,
     /// Loops.
     pub loops: Vec<RVar>,
+    /// The number of the last ones of them that stay outside of all others.
+    pub held: usize,
     /// Iterations that count.
     pub predicate: Option<Expr>,
     /// Over the variables and loops.
@@ -180,13 +182,15 @@ impl Adjoint {
             sum.map_or(old.clone(), |sum| old + sum)
         });
         let values = values.collect();
-        let rdom = RDom { vars: short_first(t.loops), predicate: t.predicate };
+        let rdom = RDom { vars: short_first(t.loops, t.held), predicate: t.predicate };
         self.func = self.func.clone().update(args, values, rdom);
     }
 }
 
-/// Loops of a sum, short ones inside of all others: what their iterations share is computed once where they are written out.
-fn short_first(loops: Vec<RVar>) -> Vec<RVar> {
+/// Loops of a sum, short ones inside of all others: what their iterations share is computed once where they are written out. The last `held`
+/// stay where they are.
+fn short_first(mut loops: Vec<RVar>, held: usize) -> Vec<RVar> {
+    let held = loops.split_off(loops.len() - held);
     let mut left = FEW_ITERATIONS;
     let (mut short, long): (Vec<_>, Vec<_>) = loops.into_iter().partition(|r| {
         let n = r.extent.as_int().filter(|n| (1..=left).contains(n));
@@ -194,6 +198,7 @@ fn short_first(loops: Vec<RVar>) -> Vec<RVar> {
         n.is_some()
     });
     short.extend(long);
+    short.extend(held);
     short
 }
 
