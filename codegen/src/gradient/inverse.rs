@@ -103,9 +103,10 @@ impl Inverter<'_> {
             let own = system.is_unknown(arg) && system.equate(arg, &v.expr());
             at.push((!own).then(|| arg.clone()));
         }
+        let own: Vec<Expr> = piece.conds.iter().map(|c| system.named(c)).collect();
         system.eliminate();
         let mut conds = system.conds.clone();
-        conds.extend(piece.conds);
+        conds.extend(own);
         Solution::new(self.p, system, &renamed.held, place.clone()).inverse(
             at,
             conds,

@@ -60,7 +60,7 @@ fn choice(e: &Expr, facts: &Facts) -> Option<[(Expr, Expr); 2]> {
         // The remainder by 0 is 0.
         ExprKind::Binary(BinaryOp::Mod, a, b) if facts.lower(b) == Some(0) => {
             let one = Expr::int(b.ty(), 1);
-            Some([(one.le(b), a.modulo(b.max(&one))), (b.lt(&one), Expr::int(e.ty(), 0))])
+            Some([(one.le(b), a.modulo(b.max(&one))), (one.le(b).not_(), Expr::int(e.ty(), 0))])
         }
         ExprKind::Binary(BinaryOp::Min, a, b) => Some([(a.le(b), a.clone()), (b.lt(a), b.clone())]),
         ExprKind::Binary(BinaryOp::Max, a, b) => Some([(b.le(a), a.clone()), (a.lt(b), b.clone())]),

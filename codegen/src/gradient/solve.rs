@@ -157,6 +157,17 @@ impl<'p> System<'p> {
         possible.then_some(made)
     }
 
+    /// `e` with the quotients and remainders that the equations have by their names.
+    pub(super) fn named(&self, e: &Expr) -> Expr {
+        rewrite(e, &mut Memo::default(), &mut |_, new| match new.kind() {
+            ExprKind::Binary(op @ (BinaryOp::Div | BinaryOp::Mod), a, b) => {
+                let parts = self.parts.get(&(a.clone(), b.clone()));
+                parts.map_or(new.clone(), |[q, s]| if *op == BinaryOp::Div { q.clone() } else { s.clone() })
+            }
+            _ => new,
+        })
+    }
+
     /// `name`, or that with as many underscores as it takes to be another than all.
     fn fresh(&self, mut name: String) -> Name {
         while self.taken.iter().any(|t| ***t == *name) || self.unknowns.iter().any(|u| *u.name == *name) {

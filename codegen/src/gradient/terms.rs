@@ -2,7 +2,7 @@
 
 use crate::analysis::algebra::Interval;
 use crate::expr::walk::{substitute, uses_var};
-use crate::expr::{Expr, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Var};
 use crate::gradient::reverse::{guarded, selected};
 use crate::types::ScalarType;
@@ -46,6 +46,27 @@ pub(super) struct Term {
     pub term: Expr,
 }
 
+impl Term {
+    /// What must hold for it to count wherever its first variable of `vars` is; nothing unless that is seldom so.
+    fn seldom(&self, vars: &[Var]) -> Vec<Expr> {
+        let first = self.at.iter().zip(vars).find(|(a, _)| a.is_none()).map(|(_, v)| v.name());
+        let mut open: Vec<Expr> = guarded(&self.term).0.into_iter().collect();
+        let (mut all, mut is_seldom) = (vec![], false);
+        while let Some(c) = open.pop() {
+            match c.kind() {
+                ExprKind::Binary(BinaryOp::And, a, b) => open.extend([b.clone(), a.clone()]),
+                _ if first.is_some_and(|v| uses_var(&c, v)) => {}
+                ExprKind::Likely(c) => all.push(c.clone()),
+                _ => {
+                    is_seldom = true;
+                    all.push(c);
+                }
+            }
+        }
+        if is_seldom { all } else { vec![] }
+    }
+}
+
 /// Iterations that a schedule may write out.
 pub(super) const FEW_ITERATIONS: i64 = 25;
 
@@ -54,6 +75,8 @@ struct Sums {
     /// The first of them.
     of: Term,
     values: Vec<Option<Expr>>,
+    /// For each of them conditions without which it does not count, and which seldom hold together, such as that a row lies at the border.
+    seldom: Vec<Vec<Expr>>,
 }
 
 impl Sums {
@@ -90,7 +113,8 @@ impl Sums {
         let (at, values) = (at.collect(), (0..all[0].values.len()).map(value).collect());
         let loops = [RVar { name: tap.as_str().into(), min: 0.into(), extent: (all.len() as i32).into() }];
         let loops = loops.into_iter().chain(all[0].of.loops.clone()).collect();
-        Sums { of: Term { at, loops, ..all[0].of.clone() }, values }
+        let seldom = all.iter().flat_map(|s| s.seldom.clone()).collect();
+        Sums { of: Term { at, loops, ..all[0].of.clone() }, values, seldom }
     }
 }
 
@@ -151,10 +175,12 @@ impl Adjoint {
             let at = match updates.iter().position(|s| together(&s.of)) {
                 Some(at) => at,
                 None => {
-                    updates.push(Sums { of: t.clone(), values: vec![None; self.func.values.len()] });
+                    let (of, values) = (t.clone(), vec![None; self.func.values.len()]);
+                    updates.push(Sums { of, values, seldom: vec![] });
                     updates.len() - 1
                 }
             };
+            updates[at].seldom.push(t.seldom(&self.func.vars));
             let sum = &mut updates[at].values[element];
             *sum = Some(match sum.take() {
                 Some(sum) => sum + t.term,
@@ -174,7 +200,7 @@ impl Adjoint {
         }
     }
 
-    fn update(&mut self, Sums { of: t, values }: Sums) {
+    fn update(&mut self, Sums { of: t, values, seldom }: Sums) {
         let own = self.func.vars.iter().map(Var::expr);
         let args: Vec<Expr> = t.at.into_iter().zip(own).map(|(a, own)| a.unwrap_or(own)).collect();
         let values = values.into_iter().enumerate().map(|(k, sum)| {
@@ -182,9 +208,22 @@ impl Adjoint {
             sum.map_or(old.clone(), |sum| old + sum)
         });
         let values = values.collect();
-        let rdom = RDom { vars: short_first(t.loops, t.held), predicate: t.predicate };
+        let predicate = t.predicate.into_iter().chain(any_holds(seldom)).reduce(|a, b| a.and(b));
+        let rdom = RDom { vars: short_first(t.loops, t.held), predicate };
         self.func = self.func.clone().update(args, values, rdom);
     }
+}
+
+/// The condition that all of one of `sets` hold; none if that is so anyway. What is in all sets comes first.
+fn any_holds(sets: Vec<Vec<Expr>>) -> Option<Expr> {
+    let all = |of: Vec<Expr>| of.into_iter().reduce(|a, b| a.and(b));
+    let (common, own): (Vec<Vec<Expr>>, Vec<Vec<Expr>>) = sets
+        .iter()
+        .map(|set| set.iter().cloned().partition(|c| sets.iter().all(|other| other.contains(c))))
+        .unzip();
+    let own: Option<Vec<Expr>> = own.into_iter().map(all).collect();
+    let one = own.and_then(|own| own.into_iter().reduce(|a, b| a.or(b)));
+    common.into_iter().next().and_then(all).into_iter().chain(one).reduce(|a, b| a.and(b))
 }
 
 /// Loops of a sum, short ones inside of all others: what their iterations share is computed once where they are written out. The last `held`
