@@ -10,7 +10,7 @@ use std::alloc::Layout;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::ir::stmt::LoweredFunction`].
 pub(crate) type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
@@ -127,13 +127,23 @@ const SLACK: usize = 128;
 /// Blocks kept per thread for the next allocation, and their bytes at most: what pyramids of a picture of 12 megapixels take. What is
 /// not kept is faulted in anew, page by page, by every run.
 const CACHED_BLOCKS: usize = 64;
-const CACHED_BYTES: usize = 256 << 20;
+const CACHED_BYTES: usize = 512 << 20;
+/// Bytes of a huge page, and those from which on a block lies in such pages: one fault for each, and few entries in the table of pages.
+const HUGE_PAGE: usize = 2 << 20;
+const LARGE: usize = 2 * HUGE_PAGE;
+/// Distance between the beginnings of large blocks, one after the other, within their first page, and after how many it is the same again: where all
+/// began alike, the same elements of several would meet in the same few lines of the caches.
+const APART: usize = 4096 + 4 * ALIGN;
+const PLACES: usize = 16;
 
-/// A block's layout stands in front of its first usable byte (at -SLACK).
+/// A block stands in front of its first usable byte (at -SLACK).
 #[derive(Clone, Copy)]
 struct Block {
     base: *mut u8,
+    /// From the first that may be used on.
     bytes: usize,
+    /// Bytes in front of those.
+    shift: usize,
 }
 
 /// Free blocks of this thread, the one freed last at the end. A loop body allocates and frees the same sizes in every iteration, a
@@ -176,11 +186,11 @@ thread_local! {
 }
 
 fn layout(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes, ALIGN).ok()
+    Layout::from_size_align(bytes, if bytes < LARGE { ALIGN } else { HUGE_PAGE }).ok()
 }
 
 fn release(b: Block) {
-    if let Some(layout) = layout(b.bytes) {
+    if let Some(layout) = layout(b.shift + b.bytes) {
         // SAFETY: `b` was allocated with this layout and is released once.
         unsafe { std::alloc::dealloc(b.base, layout) }
     }
@@ -191,10 +201,20 @@ fn obtain(bytes: usize) -> Option<Block> {
     if let Ok(Some(b)) = cached {
         return Some(b);
     }
+    let shift = if bytes < LARGE { 0 } else { PLACE.fetch_add(1, Ordering::Relaxed) % PLACES * APART };
+    let all = bytes.checked_add(shift)?;
     // SAFETY: the size is not zero, as it includes the slack.
-    let base = unsafe { std::alloc::alloc(layout(bytes)?) };
-    (!base.is_null()).then_some(Block { base, bytes })
+    let base = unsafe { std::alloc::alloc(layout(all)?) };
+    #[cfg(target_os = "linux")]
+    if all >= LARGE && !base.is_null() {
+        // SAFETY: the range lies in the block, which begins at a huge page. A system without such pages refuses, and that is all right.
+        unsafe { libc::madvise(base.cast(), all / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
+    }
+    (!base.is_null()).then_some(Block { base, bytes, shift })
 }
+
+/// Number of large blocks so far.
+static PLACE: AtomicUsize = AtomicUsize::new(0);
 
 /// `bytes` bytes, 64-byte aligned, with [`SLACK`] around them; null, and a recorded failure, if there are none.
 ///
@@ -206,8 +226,9 @@ unsafe extern "C" fn alloc(context: *const Context, bytes: i64) -> *mut u8 {
         Some(b) => {
             // SAFETY: the block has at least 2 * SLACK bytes; its header lies in the first SLACK.
             unsafe {
-                b.base.cast::<usize>().write(b.bytes);
-                b.base.add(SLACK)
+                let first = b.base.add(b.shift);
+                first.cast::<Block>().write(b);
+                first.add(SLACK)
             }
         }
         None => {
@@ -225,10 +246,7 @@ unsafe extern "C" fn alloc(context: *const Context, bytes: i64) -> *mut u8 {
 unsafe extern "C" fn free(p: *mut u8) {
     // SAFETY: by this function's contract the header is in front of `p`. Vectors that stick out by less than SLACK
     // read, and never write, there.
-    let b = unsafe {
-        let base = p.sub(SLACK);
-        Block { base, bytes: base.cast::<usize>().read() }
-    };
+    let b = unsafe { p.sub(SLACK).cast::<Block>().read() };
     if CACHE.try_with(|c| c.borrow_mut().keep(b)).is_err() {
         // The thread is ending.
         release(b);
@@ -295,17 +313,11 @@ pub(crate) fn symbols() -> Vec<(String, usize)> {
 mod tests {
     use super::*;
 
-    fn block(bytes: usize) -> Block {
-        // SAFETY: the size is not zero.
-        let base = unsafe { std::alloc::alloc(layout(bytes).expect("a layout")) };
-        Block { base, bytes }
-    }
-
     /// Two pyramids of ten levels and their intermediates: the next run takes the same blocks.
     #[test]
     fn blocks_of_a_run_serve_the_next() {
         let sizes = [48, 16, 16, 4, 4, 2, 1].map(|n| n << 20).into_iter().chain((1..40).map(|n| n << 10));
-        let made: Vec<Block> = sizes.map(block).collect();
+        let made: Vec<Block> = sizes.map(|bytes| obtain(bytes).expect("memory")).collect();
         let mut cache = Cache(vec![]);
         made.iter().for_each(|b| cache.keep(*b));
         for b in &made {
@@ -319,6 +331,7 @@ mod tests {
     #[test]
     fn a_cache_has_an_end() {
         let mut cache = Cache(vec![]);
+        let block = |bytes: usize| obtain(bytes).expect("memory");
         (0..CACHED_BLOCKS + 5).for_each(|k| cache.keep(block(64 * (k + 1))));
         assert_eq!(cache.0.len(), CACHED_BLOCKS);
         assert!(cache.take(64).is_none());
