@@ -8,7 +8,7 @@
 //! | a sum of which one other Func reads each element once | that Func's loop over vectors |
 //! | one of which slices are read one after the other ([`Pipeline::slices`]) | the loop over slices of the definition that reads it |
 //! | others | loops of its own: vectors along the first dimension, threads along the last, along further ones while tasks are few |
-//! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out; no vectors where what lies before its first pure dimension moves; of a long sum, two vectors at a time |
+//! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out, the others row by row; no vectors where what lies before its first pure dimension moves |
 //! | one whose updates go along some dimension to places that the first dimension and data choose | vectors along another dimension, which its storage begins with |
 //! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
 //! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
@@ -43,10 +43,8 @@ const FEW: i64 = 1 << 12;
 const TASKS: i64 = 64;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
-/// Vectors whose long sums are made side by side, so that none waits for its last addition.
-const VECTORS: i32 = 2;
-/// Nodes of all copies of a term beside each other, at most.
-const MOST_COPIED: usize = 4000;
+/// Bytes of a row whose elements may be half done while others are added to.
+const ROW: i64 = 1 << 14;
 /// Lanes from which on vectors along another dimension than the first are worth it.
 const LEAST_LANES: i32 = 4;
 
@@ -243,11 +241,9 @@ impl Maker<'_> {
         below.fold(own, |sum, n| sum.saturating_add(*n))
     }
 
-    /// A sum of which not all terms are written out, and short ones are.
-    fn is_long(&self, f: &Func, k: usize, u: &Update) -> bool {
-        let copies = written_out(u).map(|r| self.extent(r)).product::<i64>() as usize * VECTORS as usize;
-        self.terms(f, u).is_some_and(|n| n > FEW_ITERATIONS)
-            && self.nodes(f, k).saturating_mul(copies) <= MOST_COPIED
+    /// Bytes of so many elements.
+    fn row(&self, f: &Func, elements: i64) -> i64 {
+        f.types().iter().map(|t| t.bytes() as i64).sum::<i64>().saturating_mul(elements)
     }
 
     fn is_large_sum(&self, f: &Func, u: &Update, sizes: &[i64]) -> bool {
@@ -287,8 +283,10 @@ impl Maker<'_> {
         let work = pure.iter().map(|&d| sizes[d]).chain(reductions.iter().map(|r| self.extent(r)));
         let work = work.fold(1i64, i64::saturating_mul);
         let slices = update.and_then(|u| self.over_slices(u));
-        let is_long = update.is_some_and(|u| across.is_none() && self.is_long(f, k, u));
-        let together = vector.filter(|&d| is_long && sizes[d] >= i64::from(2 * VECTORS * lanes));
+        // Vectors at one place of the data share it; and no vector need wait until the long sum of another is complete, where all of them
+        // wait in the first level of the cache.
+        let waits = |d: usize| is_root && self.row(f, sizes[d]) <= ROW;
+        let apart = across.is_some() || vector.is_some_and(waits);
         let mut handle = match k {
             0 => self.schedule.func(&f.name),
             k => self.schedule.update(&f.name, k - 1),
@@ -298,29 +296,19 @@ impl Maker<'_> {
             handle = handle.reorder_storage(&[d].into_iter().chain(others).map(name).collect::<Vec<_>>());
         }
         if let Some(d) = vector {
-            let tail = if k == 0 { Tail::Auto } else { Tail::Predicate };
-            let [of, outer, vectors] = ["", "o", "v"].map(|end| format!("{}{end}", name(d)));
-            handle = match together {
-                Some(_) => handle
-                    .split(&of, &outer, &vectors, VECTORS * lanes, tail)
-                    .vectorize(&vectors, lanes, tail),
-                None => handle.vectorize(&of, lanes, tail),
-            };
+            handle = handle.vectorize(name(d), lanes, if k == 0 { Tail::Auto } else { Tail::Predicate });
         }
         if !reductions.is_empty() && !pure.is_empty() {
             let [outer, inner] = ["o", "i"].map(|end| vector.map(|d| format!("{}{end}", name(d))));
-            let vectors = together.map(|d| ["vi", "vo"].map(|end| format!("{}{end}", name(d))));
-            let inner: Vec<String> = vectors.map_or(inner.into_iter().collect(), Vec::from);
-            // Vectors at one place of the data share it.
-            let near = across.map_or(reductions.len(), |_| update.into_iter().flat_map(written_out).count());
+            let near =
+                if apart { update.into_iter().flat_map(written_out).count() } else { reductions.len() };
             let inside = reductions.len() - usize::from(slices.is_some());
             let near = near.min(inside);
             let mut order: Vec<&str> = reductions[..inside].iter().map(|r| &*r.name).collect();
             order.splice(near..near, soon.iter().map(|&d| name(d)).chain(outer.as_deref()));
             order.extend(late.iter().map(|&d| name(d)).chain(slices));
-            let order: Vec<&str> = inner.iter().map(|s| &**s).chain(order).collect();
+            let order: Vec<&str> = inner.as_deref().into_iter().chain(order).collect();
             handle = handle.reorder(&order);
-            handle = inner.iter().skip(1).fold(handle, |handle, vectors| handle.unroll(vectors));
         }
         handle = update.into_iter().flat_map(written_out).fold(handle, |handle, r| handle.unroll(&r.name));
         if is_root && work >= MANY {

@@ -67,6 +67,8 @@ impl Term {
     }
 }
 
+/// Loops among which the short ones are looked for.
+const MOST_LOOPS: usize = 8;
 /// Iterations that a schedule may write out.
 pub(super) const FEW_ITERATIONS: i64 = 25;
 
@@ -230,12 +232,18 @@ fn any_holds(sets: Vec<Vec<Expr>>) -> Option<Expr> {
 /// stay where they are.
 fn short_first(mut loops: Vec<RVar>, held: usize) -> Vec<RVar> {
     let held = loops.split_off(loops.len() - held);
-    let mut left = FEW_ITERATIONS;
-    let (mut short, long): (Vec<_>, Vec<_>) = loops.into_iter().partition(|r| {
-        let n = r.extent.as_int().filter(|n| (1..=left).contains(n));
-        left /= n.unwrap_or(1);
-        n.is_some()
-    });
+    let extents: Vec<Option<i64>> = loops.iter().map(|r| r.extent.as_int().filter(|n| *n >= 1)).collect();
+    // As many iterations as may be written out.
+    let iterations = |set: &u32| {
+        let mut chosen = extents.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+        let n = chosen.try_fold(1i64, |n, (_, extent)| n.checked_mul((*extent)?));
+        n.filter(|n| *n <= FEW_ITERATIONS).unwrap_or(0)
+    };
+    let sets = 0..1u32 << loops.len().min(MOST_LOOPS);
+    let best = sets.rev().max_by_key(iterations).unwrap_or(0);
+    let mut at = 0..;
+    let (mut short, long): (Vec<_>, Vec<_>) =
+        loops.into_iter().partition(|_| at.next().is_some_and(|i: u32| best.unbounded_shr(i) & 1 == 1));
     short.extend(long);
     short.extend(held);
     short
