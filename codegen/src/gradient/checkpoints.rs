@@ -27,6 +27,45 @@ use crate::gradient::updates::Site;
 use crate::plan::validate::error;
 use rustc_hash::FxHashMap;
 
+/// What the states of an update and their adjoints take.
+struct Bytes {
+    /// Of one state.
+    a_step: u64,
+    /// Number of iterations.
+    steps: u64,
+}
+
+impl Bytes {
+    fn of_all(&self) -> u64 {
+        self.a_step.saturating_mul(self.steps + 1)
+    }
+
+    fn of_every(&self, k: u64) -> u64 {
+        self.a_step.saturating_mul(2 * (self.steps.div_ceil(k) + 1) + k + 1)
+    }
+
+    /// Words on what takes more than `allowed`: all states, or every k-th with those of a block. None if it does not.
+    fn why_beyond(&self, allowed: u64, every: Option<u64>) -> Option<String> {
+        let (steps, best) = (self.steps, (2 * self.steps).isqrt().max(1));
+        let taken = every.map_or(self.of_all(), |k| self.of_every(k));
+        if taken <= allowed {
+            return None;
+        }
+        let fit = (allowed / self.a_step.max(1)).saturating_sub(1);
+        let blocks = self.of_every(best);
+        let instead =
+            if blocks <= allowed { format!(", or all with every {best}th kept") } else { String::new() };
+        Some(match every {
+            None => format!(
+                "the states of {steps} iterations and their adjoints take {taken} bytes, {allowed} are allowed: {fit} iterations fit{instead}"
+            ),
+            Some(k) => format!(
+                "every {k}th state of {steps} iterations, those between two of them, and their adjoints take {taken} bytes, {allowed} are allowed: every {best}th takes {blocks}"
+            ),
+        })
+    }
+}
+
 /// The iterations of a Func in blocks.
 struct Blocks {
     /// Iterations of a block.
@@ -48,32 +87,12 @@ impl Reverse<'_> {
         let types = site.f.types();
         let bytes = types.iter().map(|t| t.bytes() * if t.is_float() { 2 } else { 1 }).sum::<usize>() as u64;
         let a_step = extents.try_fold(bytes, |n, e| Some(n.saturating_mul(e?.max(0) as u64)));
-        let Some((a_step, n)) = a_step.zip(known(&s.count)) else { return Ok(every) };
-        let n = n.max(0) as u64;
-        let of_all = a_step.saturating_mul(n + 1);
-        let of_every = |k: u64| a_step.saturating_mul(2 * (n.div_ceil(k) + 1) + k + 1);
-        let best = (2 * n).isqrt().max(1);
-        let fits = |k: u64| of_every(k) <= allowed.bytes;
-        let why = match every {
-            None if of_all <= allowed.bytes => return Ok(None),
-            Some(k) if fits(k as u64) => return Ok(every),
-            None => {
-                let whole = (allowed.bytes / a_step.max(1)).saturating_sub(1);
-                let blocks =
-                    if fits(best) { format!(", or all with every {best}th kept") } else { String::new() };
-                format!(
-                    "the states of {n} iterations and their adjoints take {of_all} bytes, {} are allowed: {whole} iterations fit{blocks}",
-                    allowed.bytes
-                )
-            }
-            Some(k) => format!(
-                "every {k}th state of {n} iterations, those between two of them, and their adjoints take {} bytes, {} are allowed: every {best}th takes {}",
-                of_every(k as u64),
-                allowed.bytes,
-                of_every(best)
-            ),
-        };
-        Err(error(self.p, format!("{}: {why}", self.reader)))
+        let Some((a_step, steps)) = a_step.zip(known(&s.count)) else { return Ok(every) };
+        let bytes = Bytes { a_step, steps: steps.max(0) as u64 };
+        match bytes.why_beyond(allowed.bytes, every.map(|k| k as u64)) {
+            None => Ok(every),
+            Some(why) => Err(error(self.p, format!("{}: {why}", self.reader))),
+        }
     }
 
     /// Every k-th state and adjoint, and those of one block after the other.
@@ -105,13 +124,7 @@ impl Reverse<'_> {
         let first = self.backwards(site, s, &moment, &kept_back, &format!("d_{name}"), start)?;
         let is_end = state.eq_(&blocks.k);
         let behind = at([offset(&block, 1), zero.clone()]);
-        let start = first
-            .func
-            .values
-            .iter()
-            .enumerate()
-            .map(|(k, v)| Expr::select(&is_end, first.func.at(&behind, k), Expr::constant(v.ty(), 0.0)));
-        let start = start.collect();
+        let start = start_of(&is_end, &first, &behind);
         let name = format!("d_{}", moment.states.name);
         let adjoints = self.backwards(site, s, &moment, track, &name, start)?;
         self.p.slices.extend([moment.states.name.clone(), adjoints.func.name.clone()]);
