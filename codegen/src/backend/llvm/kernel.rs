@@ -72,7 +72,6 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
         assertions: vec![],
         bodies: vec![],
         device: Some(device),
-        in_parts: false,
     };
     for (i, a) in f.args.iter().enumerate() {
         let value = ir.param(fun, i as u32);

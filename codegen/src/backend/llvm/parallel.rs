@@ -6,6 +6,7 @@
 //! loads them first, so that no store can come between.
 
 use super::ir::{Fun, Ty, Val};
+use super::parts::is_large;
 use super::scope::{Scopes, Symbol};
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::abi::PARALLEL_FOR;
@@ -106,7 +107,11 @@ impl<'f> StmtEmitter<'f> {
             self.exprs.scopes.bind(Symbol::Var(var.clone()), ir.param(fun, 2));
             self.profile_worker();
         }
-        let done = self.stmt(body);
+        self.frame.in_parts = is_large(body);
+        let done = match (var, body) {
+            (None, Stmt::For { var, min, extent, body, .. }) => self.serial(var, min, extent, body),
+            _ => self.stmt(body),
+        };
         self.frame_exit();
         self.frame = outer;
         self.exprs.scopes = outer_scopes;

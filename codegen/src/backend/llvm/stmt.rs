@@ -54,8 +54,8 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
         assertions: vec![],
         bodies: vec![],
         device: None,
-        in_parts: is_large(&f.body),
     };
+    emitter.frame.in_parts = is_large(&f.body);
     emitter.bind_arguments(f);
     emitter.stmt(&f.body)?;
     emitter.frame_exit();
@@ -108,6 +108,8 @@ pub(super) struct Frame {
     pub producing: Vec<Val>,
     /// True for an outlined body, which returns nothing.
     pub is_body: bool,
+    /// Are loops of it functions of their own?
+    pub in_parts: bool,
     /// True once a non-temporal store was emitted.
     pub non_temporal: bool,
 }
@@ -144,6 +146,7 @@ impl Frame {
             heap: vec![],
             producing: vec![],
             is_body,
+            in_parts: false,
             non_temporal: false,
         }
     }
@@ -165,8 +168,6 @@ pub(super) struct StmtEmitter<'f> {
     pub bodies: Vec<Fun>,
     /// The kernel being filled, if it is one.
     pub device: Option<Device>,
-    /// Are outermost loops functions of their own?
-    pub in_parts: bool,
 }
 
 impl<'f> StmtEmitter<'f> {
@@ -256,7 +257,7 @@ impl<'f> StmtEmitter<'f> {
                 ForKind::Parallel => self.parallel(var, min, extent, body),
                 // A CPU runs the blocks of a GPU on its pool, and the threads of a block one after the other.
                 ForKind::GpuBlock if !self.frame.is_body => self.parallel(var, min, extent, body),
-                ForKind::Serial if self.in_parts && !self.frame.is_body && is_part(s) => self.apart(s),
+                ForKind::Serial if self.frame.in_parts && is_part(s, self.frame.is_body) => self.apart(s),
                 ForKind::Serial | ForKind::GpuBlock | ForKind::GpuThread => {
                     self.serial(var, min, extent, body)
                 }
@@ -331,7 +332,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// `if extent > 0 { i = min; do { body } while (++i < min + extent) }`
-    fn serial(
+    pub(super) fn serial(
         &mut self,
         var: &'f Name,
         min: &'f Expr,
