@@ -27,7 +27,7 @@ use crate::gradient::updates::Site;
 use crate::plan::validate::error;
 use rustc_hash::FxHashMap;
 
-/// What the states of an update and their adjoints take.
+/// Memory of the states of an update and of their adjoints.
 struct Bytes {
     /// Of one state.
     a_step: u64,

@@ -47,7 +47,7 @@ pub(super) struct Term {
 }
 
 impl Term {
-    /// Conditions without which it does not count wherever its first variable of `vars` is; nothing unless that is seldom so.
+    /// Conditions without which it does not count, apart from those on the first of `vars` along which it runs; none unless they seldom hold.
     fn seldom(&self, vars: &[Var]) -> Vec<Expr> {
         let first = self.at.iter().zip(vars).find(|(a, _)| a.is_none()).map(|(_, v)| v.name());
         let mut open: Vec<Expr> = guarded(&self.term).0.into_iter().collect();
