@@ -4,6 +4,7 @@
 //! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
 //! context and makes the entry point return non-zero.
 
+use crate::runtime::memory::{HUGE_PAGE, in_huge_pages};
 use crate::runtime::{BodyFn, Pool};
 use crate::types::f16;
 use std::alloc::Layout;
@@ -124,12 +125,11 @@ unsafe extern "C" fn parallel_for(
 const ALIGN: usize = 64;
 /// Bytes that may be touched before and behind what was asked for, by vectors that stick out.
 const SLACK: usize = 128;
-/// Blocks kept per thread for the next allocation, and their bytes at most: what pyramids of a picture of 12 megapixels take. What is
-/// not kept is faulted in anew, page by page, by every run.
+/// Blocks kept per thread for the next allocation, and their bytes at most: what pyramids of a picture of 12 megapixels take, or the slopes
+/// of learned demosaicking of one megapixel. What is not kept is faulted in anew, page by page, by every run.
 const CACHED_BLOCKS: usize = 64;
 const CACHED_BYTES: usize = 512 << 20;
-/// Bytes of a huge page, and those from which on a block lies in such pages: one fault for each, and few entries in the table of pages.
-const HUGE_PAGE: usize = 2 << 20;
+/// Bytes from which on a block lies in huge pages: one fault for each, and few entries in the table of pages.
 const LARGE: usize = 2 * HUGE_PAGE;
 /// Distance between the beginnings of large blocks, one after the other, within their first page, and after how many it is the same again: where all
 /// began alike, the same elements of several would meet in the same few lines of the caches.
@@ -205,10 +205,8 @@ fn obtain(bytes: usize) -> Option<Block> {
     let all = bytes.checked_add(shift)?;
     // SAFETY: the size is not zero, as it includes the slack.
     let base = unsafe { std::alloc::alloc(layout(all)?) };
-    #[cfg(target_os = "linux")]
     if all >= LARGE && !base.is_null() {
-        // SAFETY: the range lies in the block, which begins at a huge page. A system without such pages refuses, and that is all right.
-        unsafe { libc::madvise(base.cast(), all / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
+        in_huge_pages(base, all);
     }
     (!base.is_null()).then_some(Block { base, bytes, shift })
 }

@@ -245,7 +245,7 @@ impl Reverse<'_> {
                 None => Expr::constant(ty, 1.0),
             };
             let at = vec![None; own.len()];
-            let term = Term { value, at, loops: vec![], held: 0, predicate: None, term };
+            let term = Term { value, at, loops: vec![], held: 0, predicate: None, cond: None, term };
             self.terms.entry(f.name.clone()).or_default().push(term);
         }
     }
@@ -366,7 +366,8 @@ impl Reverse<'_> {
                 loops: loops.collect(),
                 held: i.held,
                 predicate: i.predicate.as_ref().map(needed),
-                term: selected(&i.cond.as_ref().map(needed), needed(&term)),
+                cond: i.cond.as_ref().map(needed),
+                term: needed(&term),
             };
             terms.push(term);
         }

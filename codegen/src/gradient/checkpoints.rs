@@ -23,9 +23,13 @@ use crate::gradient::space::{Axis, Space};
 use crate::gradient::steps::{Backwards, Moment, Steps, Track, start_of, unused};
 use crate::gradient::support::Stage;
 use crate::gradient::terms::{Adjoint, fresh};
+use crate::gradient::tidy::tidy;
 use crate::gradient::updates::Site;
 use crate::plan::validate::error;
 use rustc_hash::FxHashMap;
+
+/// Iterations of a block at most, so that a multiple of them behind the last iteration is an i32, too; longer blocks would save next to nothing.
+const LONGEST_BLOCK: u32 = 1 << 24;
 
 /// Memory of the states of an update and of their adjoints.
 struct Bytes {
@@ -54,16 +58,30 @@ impl Bytes {
         let fit = (allowed / self.a_step.max(1)).saturating_sub(1);
         let blocks = self.of_every(best);
         let instead =
-            if blocks <= allowed { format!(", or all with every {best}th kept") } else { String::new() };
+            if blocks <= allowed { format!(", or all with every {} kept", nth(best)) } else { String::new() };
         Some(match every {
             None => format!(
                 "the states of {steps} iterations and their adjoints take {taken} bytes, {allowed} are allowed: {fit} iterations fit{instead}"
             ),
             Some(k) => format!(
-                "every {k}th state of {steps} iterations, those between two of them, and their adjoints take {taken} bytes, {allowed} are allowed: every {best}th takes {blocks}"
+                "every {} state of {steps} iterations, those between two of them, and their adjoints take {taken} bytes, {allowed} are allowed: every {} takes {blocks}",
+                nth(k),
+                nth(best)
             ),
         })
     }
+}
+
+/// A number as an ordinal: 1st, 2nd, 3rd, 4th.
+fn nth(n: u64) -> String {
+    let end = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{end}")
 }
 
 /// The iterations of a Func in blocks.
@@ -80,7 +98,7 @@ impl Reverse<'_> {
     /// The k of which every k-th state is kept; none: all are. Refuses states, and the adjoints of all of them, beyond the memory that is allowed.
     pub(super) fn kept_every(&self, site: &Site, s: &Steps) -> Result<Option<i32>, Error> {
         let Some(allowed) = &self.memory else { return Ok(None) };
-        let every = allowed.every.map(|k| i32::try_from(k).unwrap_or(i32::MAX));
+        let every = allowed.every.map(|k| k.min(LONGEST_BLOCK) as i32);
         let every = every.filter(|k| s.count.as_int().is_none_or(|n| n > i64::from(*k)));
         let known = |e: &Expr| evaluate(e, &allowed.known);
         let mut extents = self.support[&site.f.name].iter().map(|i| known(&i.extent()));
@@ -135,7 +153,11 @@ impl Reverse<'_> {
 
     /// Gives each definition behind the first that reads the states or adjoints of blocks Funcs for these of its own.
     pub(super) fn unshare(&mut self) {
-        for [states, adjoints] in std::mem::take(&mut self.blocks) {
+        let blocks = std::mem::take(&mut self.blocks);
+        if blocks.is_empty() {
+            return;
+        }
+        for [states, adjoints] in blocks {
             let mut used = false;
             for name in self.p.funcs.keys().cloned().collect::<Vec<_>>() {
                 for stage in 0..=self.p.funcs[&name].updates.len() {
@@ -198,7 +220,7 @@ impl Steps {
     fn blocks(&self, site: &Site, k: i32) -> Blocks {
         let [step, block] = ["step", "block"].map(|name| Name::from(unused(site, name.into())));
         let count = (offset(&self.count, i64::from(k - 1))) / k;
-        Blocks { k: Expr::from(k), count: crate::gradient::tidy::tidy(&count), step, block }
+        Blocks { k: Expr::from(k), count: tidy(&count), step, block }
     }
 
     /// All states of one block, by number within it and number of the block.
@@ -275,5 +297,17 @@ impl Blocks {
         });
         let axes = site.space.axes.iter().filter(is_pure).cloned().chain(held).collect();
         Space { axes, predicate: slice.counts.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nth;
+
+    #[test]
+    fn ordinals() {
+        let all = [1, 2, 3, 4, 11, 12, 13, 22, 44, 101, 112].map(nth);
+        let expected = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "22nd", "44th", "101st", "112th"];
+        assert_eq!(all, expected);
     }
 }

@@ -42,7 +42,9 @@ pub(super) struct Term {
     pub held: usize,
     /// Iterations that count.
     pub predicate: Option<Expr>,
-    /// Over the variables and loops.
+    /// The condition under which the solved point is one of the definition's; none if it always is.
+    pub cond: Option<Expr>,
+    /// Over the variables and loops, where that holds.
     pub term: Expr,
 }
 
@@ -50,7 +52,7 @@ impl Term {
     /// Conditions without which it does not count, apart from those on the first of `vars` along which it runs; none unless they seldom hold.
     fn seldom(&self, vars: &[Var]) -> Vec<Expr> {
         let first = self.at.iter().zip(vars).find(|(a, _)| a.is_none()).map(|(_, v)| v.name());
-        let mut open: Vec<Expr> = guarded(&self.term).0.into_iter().collect();
+        let mut open: Vec<Expr> = self.cond.clone().into_iter().collect();
         let (mut all, mut is_seldom) = (vec![], false);
         while let Some(c) = open.pop() {
             match c.kind() {
@@ -168,9 +170,10 @@ impl Adjoint {
         let mut updates: Vec<Sums> = vec![];
         for t in terms {
             let Some(element) = self.elements.get(t.value).copied().flatten() else { continue };
+            let term = selected(&t.cond, t.term.clone());
             if t.loops.is_empty() && t.at.iter().all(Option::is_none) {
                 let sum = &mut self.func.values[element];
-                *sum = if sum.as_float() == Some(0.0) { t.term } else { &*sum + t.term };
+                *sum = if sum.as_float() == Some(0.0) { term } else { &*sum + term };
                 continue;
             }
             let together = |o: &Term| o.at == t.at && o.loops == t.loops && o.predicate == t.predicate;
@@ -185,8 +188,8 @@ impl Adjoint {
             updates[at].seldom.push(t.seldom(&self.func.vars));
             let sum = &mut updates[at].values[element];
             *sum = Some(match sum.take() {
-                Some(sum) => sum + t.term,
-                None => t.term,
+                Some(sum) => sum + term,
+                None => term,
             });
         }
         let mut groups: Vec<Vec<Sums>> = vec![];

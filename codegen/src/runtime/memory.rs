@@ -6,7 +6,8 @@ use std::alloc::Layout;
 
 /// From this size on memory comes from the kernel directly: zeroed lazily, in huge pages.
 const LARGE: usize = 1 << 20;
-const HUGE_PAGE: usize = 2 << 20;
+/// Bytes of a huge page.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 const ALIGN: usize = 64;
 
@@ -64,9 +65,8 @@ impl Memory {
     fn mapped(bytes: usize) -> Option<Memory> {
         let map = MmapRaw::from(MmapMut::map_anon(bytes.checked_add(HUGE_PAGE)?).ok()?);
         let skipped = map.as_ptr().align_offset(HUGE_PAGE);
-        // A system without huge pages refuses, and that is all right.
-        let _ = map.advise_range(Advice::HugePage, skipped, bytes / HUGE_PAGE * HUGE_PAGE);
         let base = map.as_mut_ptr().wrapping_add(skipped);
+        in_huge_pages(base, bytes);
         Some(Memory { base, bytes, from: From::Mapping(map) })
     }
 
@@ -91,6 +91,18 @@ impl Memory {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
+}
+
+/// Asks that a block, which begins at a huge page, lie in such pages, but for what is left over. A system without them refuses, and that is all
+/// right.
+pub(crate) fn in_huge_pages(base: *mut u8, bytes: usize) {
+    // SAFETY: the advice changes no memory, and a range that is not mapped is refused.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::madvise(base.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (base, bytes);
 }
 
 impl Drop for Memory {

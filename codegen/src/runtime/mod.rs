@@ -9,7 +9,7 @@ pub mod cuda;
 mod element;
 mod error;
 mod float_environment;
-mod memory;
+pub(crate) mod memory;
 mod pool;
 pub mod profile;
 mod side;
