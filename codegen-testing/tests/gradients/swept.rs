@@ -3,10 +3,10 @@
 use crate::check::{flat, on_threads};
 use sumsq_codegen::ScalarType::F64;
 use sumsq_codegen::gradient::{propagate_adjoints, schedule};
-use sumsq_codegen::{Constraint, Input, Pipeline, RDom, Source, Var, boundary};
+use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var, boundary};
 use sumsq_codegen_testing::native;
 use sumsq_codegen_testing::random::differentiable::values;
-use sumsq_codegen_testing::reference::{Bindings, Realization, evaluate_over};
+use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen_testing::rng::Rng;
 
 /// A filter of any size with the adjoint of its kernel, and a sum over a row.
@@ -69,32 +69,77 @@ fn one_sweep_for_all_elements() {
     }
 }
 
-/// Numbers that are read one by one, `c(0, n)` and `c(1, n)`: the slope of each is a sum of its own, which touches no other.
+/// Numbers that are read one by one, `c(0, n)` and `c(1, n)`, and a parameter: one sweep for the slopes of the numbers, one for that of the
+/// parameter and for a sum that depends on nothing else.
 #[test]
-fn a_sweep_for_each_number() {
+fn numbers_of_one_definition_share_a_sweep() {
     let mut p = Pipeline::new("ramps");
     let c = p.input(Input::strided("c", &[F64], 2));
+    let [gain, bias] = ["gain", "bias"].map(|name| p.param(name, F64));
     p.input(Input::strided("w", &[F64], 3));
     let [x, y, n] = Var::all(["x", "y", "n"]);
     let value = c.of((0, n)) * x.expr().cast(F64) + c.of((1, n)) * y.expr().cast(F64);
-    let out = p.define("out", [x, y, n], value);
+    let out = p.define("out", [x, y, n], (value * gain).sin() + bias);
     p.output_strided(&out, Constraint::defaults(3));
-    let d = propagate_adjoints(&mut p, &[("out", "w")], &["c"]).unwrap();
+    let d = propagate_adjoints(&mut p, &[("out", "w")], &["c", "gain", "bias"]).unwrap();
     p.outputs.clear();
-    p.output_strided(d.of("c").unwrap(), Constraint::defaults(2));
+    for (name, dims) in [("c", 2), ("gain", 0), ("bias", 0)] {
+        p.output_strided(d.of(name).unwrap(), Constraint::defaults(dims));
+    }
+    let sums = |f: &str| p.funcs[f].updates.iter().filter(|u| !u.rdom.vars.is_empty()).count();
+    assert_eq!(["d_c", "d_gain", "d_bias", "d_c_tuple", "d_gain_tuple"].map(sums), [0, 0, 0, 1, 1]);
+    assert_eq!(p.funcs["d_gain_tuple"].types().len(), 2);
     let estimates: [(&str, &[i32]); 3] = [("c", &[2, 5]), ("w", &[2000, 900, 5]), ("d_c", &[2, 5])];
     let s = schedule(&p, &estimates, &[], &[]).unwrap();
     let text = s.to_string();
-    for k in [1, 2] {
-        assert!(text.contains(&format!("d_c_sums{k}: compute_at(d_c_partial{k}.update(0)")), "{text}");
-    }
+    assert!(text.contains("d_c_tuple_sums1: compute_at(d_c_tuple_partial1.update(0)"), "{text}");
+    // Five images are no tasks for many threads: rows of each are.
+    let strips =
+        "split(out_y, out_y_strip, out_y_row, 16, guard) rfactor(out_y_strip as strip, out_n as strip_out_n";
+    assert!(text.contains(strips), "{text}");
     let compiled = native::compile(&p, &s).unwrap();
     let mut rng = Rng::new(5);
     let mut b = Bindings::default();
     for (name, domain) in [("c", vec![(0, 2), (0, 3)]), ("w", vec![(0, 37), (0, 21), (0, 3)])] {
         b.inputs.insert(name.into(), values(&[F64], &domain, &mut rng));
     }
-    let domains = [vec![(0, 2), (0, 3)]];
+    b.params.extend([("gain".into(), Value::Float(0.3)), ("bias".into(), Value::Float(0.1))]);
+    let domains = [vec![(0, 2), (0, 3)], vec![], vec![]];
     let expected = evaluate_over(&p, &b, &domains).unwrap();
-    near(&on_threads(&p, &compiled, &b, &domains, &s)[0], &expected[0]);
+    for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
+        near(came, want);
+    }
+}
+
+/// A sum that reads the result of another over the same iterations stays apart from it.
+#[test]
+fn sums_that_depend_on_each_other_stay_apart() {
+    let mut p = Pipeline::new("chain");
+    let image = p.input(Input::strided("image", &[F64], 2));
+    let [mean, scale] = ["mean", "scale"].map(|name| p.param(name, F64));
+    let [x, y] = Var::all(["x", "y"]);
+    let apart = p.define("apart", [x, y], (image.of((x, y)) - mean) * scale);
+    p.output_strided(&apart, Constraint::defaults(2));
+    let d = propagate_adjoints(&mut p, &[("apart", "image")], &["mean", "scale"]).unwrap();
+    p.outputs.clear();
+    // The slope of d_scale, twice over: its adjoint is a sum over the same pixels that reads d_mean.
+    let [slope, other] = ["mean", "scale"].map(|name| d.of(name).unwrap().clone());
+    let at: [Expr; 0] = [];
+    let both = p.define("both", [], slope.at(&at, 0) * other.at(&at, 0));
+    p.output(&both);
+    let d = propagate_adjoints(&mut p, &[], &["mean", "scale", "image"]).unwrap();
+    for name in ["mean", "scale"] {
+        p.output_strided(d.of(name).unwrap(), Constraint::defaults(0));
+    }
+    p.output_strided(d.of("image").unwrap(), Constraint::defaults(2));
+    let s = schedule(&p, &[("image", &[400, 300])], &[], &[]).unwrap();
+    let compiled = native::compile(&p, &s).unwrap();
+    let mut b = Bindings::default();
+    b.inputs.insert("image".into(), values(&[F64], &[(0, 19), (0, 11)], &mut Rng::new(7)));
+    b.params.extend([("mean".into(), Value::Float(0.3)), ("scale".into(), Value::Float(1.7))]);
+    let domains = [vec![], vec![], vec![], vec![(0, 19), (0, 11)]];
+    let expected = evaluate_over(&p, &b, &domains).unwrap();
+    for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
+        near(came, want);
+    }
 }

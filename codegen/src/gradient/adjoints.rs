@@ -12,6 +12,7 @@ use crate::gradient::inverse::Inverter;
 use crate::gradient::pieces::bare;
 use crate::gradient::reverse::{Along, Read, reads, selected, squares};
 use crate::gradient::seeds::Seed;
+use crate::gradient::share::share_sums;
 use crate::gradient::space::{Place, Space};
 use crate::gradient::support::{Boxes, consumers_first, known, supports};
 use crate::gradient::terms::{Adjoint, Target, Term, fresh, inside};
@@ -200,6 +201,7 @@ fn added(
         }
     }
     r.unshare();
+    r.share();
     r.explain(&seeds);
     r.adjoints.wrt = wrt;
     Ok(r.end())
@@ -407,6 +409,17 @@ impl Reverse<'_> {
                 (false, true) => format!("{} gathers", d.name),
             };
             self.adjoints.why.insert(name.clone(), why);
+        }
+    }
+
+    /// Has sums over the same iterations go through them together.
+    fn share(&mut self) {
+        let tuples = share_sums(self.p, &self.adjoints.made);
+        self.adjoints.made.extend(tuples);
+        for f in self.adjoints.of.values_mut().chain(self.adjoints.stages.values_mut()) {
+            if let Some(now) = self.p.funcs.get(&f.name) {
+                f.clone_from(now);
+            }
         }
     }
 

@@ -16,6 +16,7 @@
 //! | `support`, `activity` | boxes outside of which adjoints are 0; what depends on what |
 //! | `updates`, `replace`, `scan`, `steps`, `checkpoints` | update definitions, by form |
 //! | `seeds`, `adjoints`, `tangents` | whole pipelines |
+//! | `share` | sums over the same iterations as one |
 //! | `explain`, `split` | why an adjoint is 0 or scatters; a pipeline with adjoints as two |
 //! | `schedule`, `strips`, `gpu` | first schedules, from sizes alone: of a CPU, with large sums into few elements, and of a GPU |
 //!
@@ -34,6 +35,7 @@ mod reverse;
 mod scan;
 mod schedule;
 mod seeds;
+mod share;
 mod slopes;
 mod solve;
 mod space;

@@ -36,7 +36,7 @@ const CHEAP: usize = 24;
 /// Points from which on threads are worth their start.
 const MANY: i64 = 1 << 14;
 /// Terms from which on a few sums, many terms together, are worth their start, too.
-const LONG: i64 = 1 << 12;
+pub(super) const LONG: i64 = 1 << 12;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
 /// Tasks from which on no further loop is shared among threads.

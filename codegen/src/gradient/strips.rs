@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! f.update:        the sum over strips                         serial
-//! f_partial, root: each strip's sums, from their lanes         parallel over strips
+//! f_partial, root: each strip's sums, from their lanes         parallel over strips, and over loops outside of them
 //! f_sums:          one sum per lane and element, in registers  one sweep over the strip for up to ACCUMULATORS elements
 //! ```
 //!
@@ -13,7 +13,7 @@ use crate::analysis::evaluate::evaluate;
 use crate::expr::Name;
 use crate::expr::walk::variables;
 use crate::func::{Func, RVar, Update, Var};
-use crate::gradient::schedule::{Maker, calls_in, lanes, written_out};
+use crate::gradient::schedule::{LONG, Maker, calls_in, lanes, written_out};
 use crate::gradient::terms::FEW_ITERATIONS;
 use crate::schedule::{LoopLevel, Memory, StageId, Tail};
 
@@ -23,6 +23,8 @@ const WIDE: i64 = 64;
 const ROWS: i32 = 16;
 /// Values of an only long loop in a strip.
 const RUN: i32 = 1 << 12;
+/// Strips that are enough tasks.
+const ENOUGH: i64 = 8;
 /// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
 const COPIES: i64 = 4;
 /// Sums that one sweep adds to, each a vector.
@@ -41,15 +43,12 @@ impl Maker<'_> {
         // Coordinates without variables are no loops of the sum over copies.
         let moving: Vec<&Var> =
             f.vars.iter().zip(&u.args).filter(|(_, a)| !variables(a).is_empty()).map(|(v, _)| v).collect();
-        let (Some(last), Some(&first), Some(&rows)) = (u.rdom.vars.last(), moving.first(), moving.last())
-        else {
-            return;
-        };
+        let (Some(last), Some(&first)) = (u.rdom.vars.last(), moving.first()) else { return };
         let extent = evaluate(&last.extent, &self.known).unwrap_or(1);
         let strip_size = i32::try_from((extent + COPIES - 1) / COPIES).unwrap_or(i32::MAX).max(1);
         let partial = format!("{}_partial{k}", f.name);
         let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
-        let (first, rows, lanes) = (&**first.name(), &**rows.name(), lanes(f));
+        let (first, lanes) = (&**first.name(), lanes(f));
         let update = self.schedule.update(&f.name, k - 1);
         let update = update.split(&last.name, &strip, &row, strip_size, Tail::GuardWithIf);
         let update = update.rfactor(&[(&strip, "copy")], &partial);
@@ -58,9 +57,7 @@ impl Maker<'_> {
         let others: Vec<&str> = moving[1..].iter().map(|v| &**v.name()).collect();
         let order: Vec<&str> = [&*inner, &*strip, &*outer].into_iter().chain(others).collect();
         let update = update.reorder(&order);
-        if moving.len() > 1 {
-            _ = update.parallel(rows);
-        }
+        _ = moving[1..].iter().rev().fold(update, |update, v| update.parallel(v.name()));
         _ = self.schedule.func(&partial).compute_root().vectorize(first, lanes, Tail::Auto).parallel("copy");
         let update = self.schedule.update(&partial, 0).parallel("copy");
         _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
@@ -69,42 +66,64 @@ impl Maker<'_> {
     /// Schedules update `k - 1` of `f`, a sum that commutes, over elements of these sizes. `pure` are the dimensions that run over
     /// their own variables.
     pub(super) fn strips(&mut self, f: &Func, k: usize, u: &Update, pure: &[usize], sizes: &[i64]) {
-        let Some(last) = u.rdom.vars.last() else { return };
+        let Some((last, inner, outer, length)) = self.cut(u) else { return };
         let [partial, sums] = parts(&f.name, k);
         let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
         let known = |r: &RVar| evaluate(&r.extent, &self.known);
-        let is_run = u.rdom.vars.iter().filter(|r| known(r).is_none_or(|n| n > FEW_ITERATIONS)).count() == 1;
-        let length = if is_run { RUN } else { ROWS };
+        let shared: Vec<(&str, String)> = std::iter::once((&*strip, "strip".to_string()))
+            .chain(outer.iter().map(|r| (&*r.name, format!("strip_{}", r.name))))
+            .collect();
+        let pairs: Vec<(&str, &str)> = shared.iter().map(|(r, v)| (*r, v.as_str())).collect();
+        let strips: Vec<&str> = shared.iter().map(|(_, v)| v.as_str()).collect();
         let update = self.schedule.update(&f.name, k - 1);
-        _ = update
-            .split(&last.name, &strip, &row, length, Tail::GuardWithIf)
-            .rfactor(&[(&strip, "strip")], &partial);
+        _ = update.split(&last.name, &strip, &row, length, Tail::GuardWithIf).rfactor(&pairs, &partial);
         _ = self.schedule.func(&partial).compute_root();
         // Loops of a strip, innermost first.
-        let mut loops: Vec<String> = u.rdom.vars.iter().map(|r| r.name.to_string()).collect();
-        loops.pop();
+        let mut loops: Vec<String> = inner.iter().map(|r| r.name.to_string()).collect();
         loops.push(row);
         let wide = |r: &RVar| known(r).is_none_or(|n| n >= WIDE);
         let is_placed = |d: usize| pure.contains(&d) || variables(&u.args[d]).is_empty();
-        if let Some(swept) = u.rdom.vars.iter().position(wide)
+        if let Some(swept) = u.rdom.vars[..loops.len()].iter().position(wide)
             && (0..f.vars.len()).all(is_placed)
         {
             let vector = format!("{}_vector", loops[swept]);
             let swept = std::mem::replace(&mut loops[swept], vector);
-            let most = (NODES / self.nodes(f, k).max(1)).clamp(1, ACCUMULATORS as usize) as i64;
+            let most = (ACCUMULATORS / f.types().len().max(1) as i64).max(1);
+            let most = most.min((NODES / self.nodes(f, k).max(1)) as i64).max(1);
             // Terms of which each reads elements of its own gain nothing by being added in one sweep.
             let reads = calls_in(&u.values);
             let shares =
                 |v: &Var| reads.iter().any(|(_, args)| !args.iter().any(|a| variables(a).contains(v.name())));
             let sums_of = |d: usize| if shares(&f.vars[d]) { sizes[d] } else { 1 };
             let elements: Vec<(usize, i64)> = pure.iter().map(|&d| (d, sums_of(d))).collect();
-            return self.in_registers(f, [&partial, &sums], &swept, &loops, &elements, most);
+            return self.in_registers(f, [&partial, &sums], &swept, (&loops, &strips), &elements, most);
         }
-        let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
-        let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
-        let order: Vec<&str> = order.iter().map(|s| &**s).collect();
-        let update = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
-        _ = written_out(u).filter(|r| r.name != last.name).fold(update, |s, r| s.unroll(&r.name));
+        let elements = pure.iter().map(|&d| &**f.vars[d].name());
+        let order: Vec<&str> =
+            loops.iter().map(|s| &**s).chain(elements).chain(strips.iter().copied()).collect();
+        let update = self.schedule.update(&partial, 0).reorder(&order);
+        let update = strips.iter().rev().fold(update, |update, v| update.parallel(v));
+        _ = written_out(u).filter(|r| inner.contains(r)).fold(update, |s, r| s.unroll(&r.name));
+    }
+
+    /// The loop of a sum that is cut into strips, the loops inside and outside of it, and the length of a strip. It is the last one, unless this
+    /// has too few iterations for tasks, each of which sums many terms.
+    fn cut<'u>(&self, u: &'u Update) -> Option<(&'u RVar, &'u [RVar], &'u [RVar], i32)> {
+        let known = |r: &RVar| evaluate(&r.extent, &self.known);
+        let is_long = |r: &&RVar| known(r).is_none_or(|n| n > FEW_ITERATIONS);
+        let (mut inner, mut tasks) = (&u.rdom.vars[..], 1i64);
+        loop {
+            let length = if inner.iter().filter(is_long).count() <= 1 { RUN } else { ROWS };
+            let (last, rest) = inner.split_last()?;
+            let extent = known(last).unwrap_or(i64::MAX);
+            let strips = (extent - 1) / i64::from(length) + 1;
+            let terms = rest.iter().fold(1i64, |n, r| n.saturating_mul(known(r).unwrap_or(i64::MAX)));
+            if tasks.saturating_mul(strips) >= ENOUGH || rest.is_empty() || terms < LONG {
+                return Some((last, rest, &u.rdom.vars[inner.len()..], length));
+            }
+            tasks = tasks.saturating_mul(extent);
+            inner = rest;
+        }
     }
 
     /// The sums of a strip in registers, at most so many of each dimension and `most` in all in one sweep: in vectors along the loop that is swept,
@@ -114,7 +133,7 @@ impl Maker<'_> {
         f: &Func,
         parts: [&Name; 2],
         swept: &str,
-        loops: &[String],
+        (loops, strips): (&[String], &[&str]),
         elements: &[(usize, i64)],
         most: i64,
     ) {
@@ -135,14 +154,16 @@ impl Maker<'_> {
             inside.push((v.name().to_string(), element));
             outside.push(block);
         }
-        outside.push("strip".into());
+        outside.extend(strips.iter().map(|s| s.to_string()));
         let elements = inside.iter().map(|(_, e)| &**e);
         let order: Vec<&str> =
             [&*lane].into_iter().chain(elements).chain(outside.iter().map(|s| &**s)).collect();
-        _ = update.rfactor(&[(&lane, "lane")], sums).reorder(&order).parallel("strip");
+        let update = update.rfactor(&[(&lane, "lane")], sums).reorder(&order);
+        _ = strips.iter().rev().fold(update, |update, v| update.parallel(v));
         let stage = StageId { func: partial.clone(), stage: 1 };
         let level = LoopLevel { stage, var: Name::from(&*outside[0]) };
-        let storage = ["lane"].into_iter().chain(f.vars.iter().map(|v| &**v.name())).chain(["strip"]);
+        let storage =
+            ["lane"].into_iter().chain(f.vars.iter().map(|v| &**v.name())).chain(strips.iter().copied());
         let storage: Vec<&str> = storage.collect();
         let start = self.schedule.func(sums).compute_at(level).store_in(Memory::Register);
         let start = start.reorder_storage(&storage).vectorize_loop("lane");

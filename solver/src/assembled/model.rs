@@ -6,7 +6,8 @@ use crate::assembled::preconditioner::{self, element_blocks};
 use crate::assembled::{Explicit, Jacobian};
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
-use crate::outer::pcg::{Solution, Stopping, dot, pcg};
+use crate::outer::pcg::{Solution, Stopping, pcg};
+use crate::outer::vectors::Workers;
 use crate::problem::options::Preconditioner;
 use crate::problem::report::LinearStop;
 
@@ -105,17 +106,20 @@ impl<'a> AssembledModel<'a> {
         &self.all
     }
 
-    /// A p, for A = J^T J + diag(damping).
-    fn apply(&self, p: &[f64], damping: &[f64]) -> Vec<f64> {
-        let mut q = self.jacobian.apply_transpose(&self.jacobian.apply(p));
-        q.iter_mut().zip(p.iter().zip(damping)).for_each(|(q, (p, d))| *q += d * p);
-        q
+    /// q = A p, for A = J^T J + diag(damping).
+    fn apply(&self, p: &[f64], damping: &[f64], q: &mut [f64]) {
+        let jp = self.jacobian.apply_transpose(&self.jacobian.apply(p));
+        self.workers().pass([q], [&jp, p, damping], |_, [q], [jp, p, d]| {
+            q.iter_mut().zip(jp).zip(p.iter().zip(d)).for_each(|((q, jp), (p, d))| *q = jp + d * p);
+        });
     }
 
     fn direct_solution(&self, d: Vec<f64>, damping: &[f64], b: &[f64]) -> Solution {
-        let ad = self.apply(&d, damping);
+        let mut ad = vec![0.0; d.len()];
+        self.apply(&d, damping, &mut ad);
         let r: Vec<f64> = b.iter().zip(ad).map(|(b, a)| b - a).collect();
-        let residual = dot(&r, &r).sqrt() / dot(b, b).sqrt();
+        let norm = |v: &[f64]| Workers::Rayon.dot(v, v).sqrt();
+        let residual = norm(&r) / norm(b);
         let stop = if residual.is_finite() { LinearStop::Tolerance } else { LinearStop::NotFinite };
         Solution { d, iterations: 1, stop, residual, usable: true }
     }
@@ -131,14 +135,13 @@ impl Model for AssembledModel<'_> {
         self.problem.energies(&self.all)
     }
 
-    fn linearise(&mut self, x: &[f64]) -> Derivatives {
+    fn linearise(&mut self, x: &[f64], at: &mut Derivatives) {
         self.scattered(x);
         self.at.clone_from(&self.all);
-        let first_order = self.problem.linearise_into(&self.all, &mut self.residuals, &mut self.jacobian);
-        let gradient = self.jacobian.apply_transpose(&self.residuals);
+        at.first_order = self.problem.linearise_into(&self.all, &mut self.residuals, &mut self.jacobian);
+        at.gradient = self.jacobian.apply_transpose(&self.residuals);
         self.diagonal = self.jacobian.diag();
-        let first_order = first_order.unwrap_or_else(|| self.diagonal.clone());
-        Derivatives { gradient, diagonal: self.diagonal.clone(), first_order }
+        at.diagonal.clone_from(&self.diagonal);
     }
 
     fn hold(&mut self, held: &[bool]) {
@@ -146,8 +149,8 @@ impl Model for AssembledModel<'_> {
         self.diagonal.iter_mut().zip(held).filter(|(_, held)| **held).for_each(|(d, _)| *d = 0.0);
     }
 
-    fn product(&mut self, p: &[f64]) -> Vec<f64> {
-        self.jacobian.apply_transpose(&self.jacobian.apply(p))
+    fn product(&mut self, p: &[f64], q: &mut [f64]) {
+        q.copy_from_slice(&self.jacobian.apply_transpose(&self.jacobian.apply(p)));
     }
 
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution {
@@ -155,7 +158,8 @@ impl Model for AssembledModel<'_> {
             Linear::Cg(blocks) => {
                 let system = (&self.diagonal[..], damping);
                 let m = Inverse::new(self.kind, &self.problem, &self.at, &self.jacobian, system, blocks);
-                pcg(&mut |p| self.apply(p, damping), &|r| m.apply(r), b, stopping)
+                let apply = &mut |p: &[f64], q: &mut [f64]| self.apply(p, damping, q);
+                pcg(apply, &|r, z| z.copy_from_slice(&m.apply(r)), b, stopping, self.workers())
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diagonal, damping, b) {
                 Some(d) => self.direct_solution(d, damping, b),

@@ -6,7 +6,8 @@
 
 use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
-use crate::outer::pcg::{Solution, Stopping, dot};
+use crate::outer::pcg::{Solution, Stopping};
+use crate::outer::vectors::Workers;
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::options::SolveOptions;
@@ -21,30 +22,42 @@ pub(crate) struct Derivatives {
     pub gradient: Vec<f64>,
     /// The diagonal of J^T J, or what stands for it.
     pub diagonal: Vec<f64>,
-    /// That diagonal to first order in losses, which is damped with.
-    pub first_order: Vec<f64>,
+    /// That diagonal to first order in losses, if it is another.
+    pub first_order: Option<Vec<f64>>,
+}
+
+impl Derivatives {
+    /// The diagonal that is damped with.
+    fn damped(&self) -> &[f64] {
+        self.first_order.as_ref().unwrap_or(&self.diagonal)
+    }
 }
 
 /// An energy over n scalars. All slices have n entries.
 pub(crate) trait Model {
     /// E at x.
     fn energies(&mut self, x: &[f64]) -> Energies;
-    /// Derivatives at x, where all that follows is taken until the next call.
-    fn linearise(&mut self, x: &[f64]) -> Derivatives;
+    /// Sets `at` to the derivatives at x, where all that follows is taken until the next call.
+    fn linearise(&mut self, x: &[f64], at: &mut Derivatives);
     /// Takes the scalars that are `held` out of the linear system, until the next linearisation.
     fn hold(&mut self, held: &[bool]);
-    /// J^T J p, for p = 0 where held; what it is there does not matter.
-    fn product(&mut self, p: &[f64]) -> Vec<f64>;
+    /// Sets q to J^T J p, for p = 0 where held; what it is there does not matter.
+    fn product(&mut self, p: &[f64], q: &mut [f64]);
     /// Solves (J^T J + diag(damping)) d = b on the scalars that are not held; b is 0 at the others, and so is d.
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution;
     /// True if r.z measures the error of a linear solve, as it does where M is near A (multigrid, aggregation).
     fn measures_error(&self) -> bool {
         false
     }
+    /// The threads that go over vectors.
+    fn workers(&self) -> Workers<'_> {
+        Workers::Rayon
+    }
     /// Decrease of E that the model without damping predicts for a step s, 0 where held: -(2 g.s + |J s|^2).
     fn predicted(&mut self, gradient: &[f64], s: &[f64]) -> f64 {
-        let q = self.product(s);
-        -s.iter().zip(gradient.iter().zip(&q)).map(|(s, (g, q))| s * (2.0 * g + q)).sum::<f64>()
+        let mut q = vec![0.0; s.len()];
+        self.product(s, &mut q);
+        -(2.0 * self.workers().dot(s, gradient) + self.workers().dot(s, &q))
     }
     /// Takes notice that x is the new iterate. The energies there, if that has changed them.
     fn accepted(&mut self, _x: &[f64]) -> Option<Energies> {
@@ -59,6 +72,11 @@ pub(crate) struct Host<'a, M> {
     watch: Watch,
     pub x: Vec<f64>,
     trial: Vec<f64>,
+    /// The step between them.
+    step: Vec<f64>,
+    /// -g, and the damping, of the last linear system.
+    b: Vec<f64>,
+    damping: Vec<f64>,
     /// The x that is set aside, if any is.
     aside: Option<Vec<f64>>,
     at: Derivatives,
@@ -90,6 +108,9 @@ impl<'a, M: Model> Host<'a, M> {
             options,
             watch: Watch::new(options.cancel.clone(), options.max_time),
             trial: x.clone(),
+            step: vec![0.0; x.len()],
+            b: vec![0.0; x.len()],
+            damping: vec![0.0; x.len()],
             aside: None,
             at: Derivatives::default(),
             bounds,
@@ -108,41 +129,63 @@ impl<'a, M: Model> Host<'a, M> {
     }
 
     /// D_i = clamp(diag_i, min, max) / R, with bounds relative to the largest entry of the channel; 0 for Gauss-Newton.
-    fn damping(&self, radius: Option<f64>) -> Vec<f64> {
-        let Some(radius) = radius else { return vec![0.0; self.x.len()] };
+    fn damp(&mut self, radius: Option<f64>) {
+        let Some(radius) = radius else { return self.damping.fill(0.0) };
         let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
-        let diagonal = if self.options.running_scales() { &self.running } else { &self.at.first_order };
-        let damp =
-            |(&diag, &c): (&f64, &usize)| diag.max(min * self.largest[c]).min(max * self.largest[c]) / radius;
-        diagonal.iter().zip(&self.component).map(damp).collect()
+        let diagonal = if self.options.running_scales() { &self.running } else { self.at.damped() };
+        let (largest, component) = (&self.largest, &self.component);
+        self.model.workers().pass([&mut self.damping], [diagonal], |start, [d], [diagonal]| {
+            for ((d, diag), &c) in d.iter_mut().zip(diagonal).zip(&component[start..]) {
+                *d = diag.max(min * largest[c]).min(max * largest[c]) / radius;
+            }
+        });
     }
 
     /// Takes the diagonal at a new x into the largest values so far.
     fn scale(&mut self) {
-        for ((running, &diag), &c) in self.running.iter_mut().zip(&self.at.first_order).zip(&self.component) {
-            *running = running.max(diag);
-            self.largest[c] = self.largest[c].max(diag);
+        let (component, channels) = (&self.component, self.largest.len());
+        let of_piece = |start: usize, [running]: [&mut [f64]; 1], [diagonal]: [&[f64]; 1]| {
+            let mut largest = vec![0.0f64; channels];
+            for ((running, &diag), &c) in running.iter_mut().zip(diagonal).zip(&component[start..]) {
+                *running = running.max(diag);
+                largest[c] = largest[c].max(diag);
+            }
+            largest
+        };
+        for piece in self.model.workers().pass([&mut self.running], [self.at.damped()], of_piece) {
+            self.largest.iter_mut().zip(piece).for_each(|(before, now)| *before = before.max(now));
         }
     }
 
     /// max|g_i| / |column i of J|, each within its bounds; infinite for NaN.
     fn scaled_gradient(&self) -> f64 {
-        let scaled = |(i, (&g, &diag)): (usize, (&f64, &f64))| match &self.bounds {
+        let (workers, g, diagonal) = (self.model.workers(), &self.at.gradient[..], &self.at.diagonal[..]);
+        let scaled = |g: f64, diag: f64, step: f64| match diag {
             _ if g.is_nan() => f64::INFINITY,
             _ if diag <= 0.0 => 0.0,
-            Some([lower, upper]) => {
-                projected_gradient(self.x[i], g / diag, lower[i], upper[i]).abs() * diag.sqrt()
-            }
-            None => g.abs() / diag.sqrt(),
+            _ => step,
         };
-        self.at.gradient.iter().zip(&self.at.diagonal).enumerate().map(scaled).fold(0.0, f64::max)
+        match &self.bounds {
+            Some([lower, upper]) => {
+                workers.largest([g, diagonal, &self.x, lower, upper], |[g, diag, x, lower, upper], i| {
+                    let step = projected_gradient(x[i], g[i] / diag[i], lower[i], upper[i]);
+                    scaled(g[i], diag[i], step * diag[i].sqrt())
+                })
+            }
+            None => {
+                workers.largest([g, diagonal], |[g, diag], i| scaled(g[i], diag[i], g[i] / diag[i].sqrt()))
+            }
+        }
     }
 
     /// Holds the scalars at bounds that -g points out of: they leave the linear system. Returns max|P(x - g) - x|.
     fn hold(&mut self) -> f64 {
-        let Some([lower, upper]) = &self.bounds else { return max_norm(self.at.gradient.iter().copied()) };
         let (x, g) = (&self.x, &self.at.gradient);
-        let norm = max_norm((0..x.len()).map(|i| projected_gradient(x[i], g[i], lower[i], upper[i])));
+        let workers = self.model.workers();
+        let Some([lower, upper]) = &self.bounds else { return workers.largest([g], |[g], i| g[i]) };
+        let norm = workers.largest([x, g, lower, upper], |[x, g, lower, upper], i| {
+            projected_gradient(x[i], g[i], lower[i], upper[i])
+        });
         let held: Vec<bool> = (0..x.len()).map(|i| is_held(x[i], g[i], lower[i], upper[i])).collect();
         for i in (0..x.len()).filter(|&i| held[i]) {
             (self.at.gradient[i], self.at.diagonal[i]) = (0.0, 0.0);
@@ -151,30 +194,37 @@ impl<'a, M: Model> Host<'a, M> {
         norm
     }
 
-    /// Sets the trial point to P(x + d). Returns the step that x can hold, not the one that was asked for.
-    fn propose(&mut self, d: &[f64]) -> Vec<f64> {
-        for (i, (trial, (x, d))) in self.trial.iter_mut().zip(self.x.iter().zip(d)).enumerate() {
-            *trial = match &self.bounds {
-                _ if *d == 0.0 => *x,
-                Some([lower, upper]) => clamp(x + d, lower[i], upper[i]),
-                None => x + d,
-            };
+    /// Sets the trial point to P(x + d), and the step to what x can hold, not what was asked for.
+    fn propose(&mut self, d: &[f64]) {
+        let (workers, trial, x) = (self.model.workers(), &mut self.trial, &self.x);
+        match &self.bounds {
+            Some([lower, upper]) => {
+                workers.pass([trial], [x, d, lower, upper], |_, [trial], [x, d, lower, upper]| {
+                    for (i, trial) in trial.iter_mut().enumerate() {
+                        *trial = if d[i] == 0.0 { x[i] } else { clamp(x[i] + d[i], lower[i], upper[i]) };
+                    }
+                });
+            }
+            None => workers.zip(trial, [x, d], |x, d| if d == 0.0 { x } else { x + d }),
         }
-        self.trial.iter().zip(&self.x).map(|(trial, x)| trial - x).collect()
+        workers.zip(&mut self.step, [&self.trial, &self.x], |trial, x| trial - x);
     }
 
     /// The projected gradient step P(x - t g) - x with t = |g|^2 / |J g|^2, halved until the model falls, and by how much it
     /// does.
-    fn descend(&mut self) -> (Vec<f64>, f64) {
+    fn descend(&mut self) -> f64 {
         let g = self.at.gradient.clone();
-        let mut t = dot(&g, &g) / dot(&g, &self.model.product(&g));
+        let mut d = vec![0.0; g.len()];
+        self.model.product(&g, &mut d);
+        let workers = self.model.workers();
+        let mut t = workers.dot(&g, &g) / workers.dot(&g, &d);
         let mut halvings = 0;
         loop {
-            let d: Vec<f64> = g.iter().map(|g| -t * g).collect();
-            let s = self.propose(&d);
-            let predicted = self.model.predicted(&g, &s);
+            self.model.workers().map(&mut d, &g, |g| -t * g);
+            self.propose(&d);
+            let predicted = self.model.predicted(&g, &self.step);
             if predicted > 0.0 || halvings == HALVINGS {
-                return (s, predicted);
+                return predicted;
             }
             t *= 0.5;
             halvings += 1;
@@ -194,7 +244,7 @@ impl<M: Model> Steps for Host<'_, M> {
     }
 
     fn linearise(&mut self, _: Option<f64>) -> Linearisation {
-        self.at = self.model.linearise(&self.x);
+        self.model.linearise(&self.x, &mut self.at);
         self.scale();
         self.unconstrained = self.at.diagonal.iter().filter(|&&d| d == 0.0).count();
         let gradient_scaled = self.scaled_gradient();
@@ -202,7 +252,8 @@ impl<M: Model> Steps for Host<'_, M> {
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
-        let b: Vec<f64> = self.at.gradient.iter().map(|g| -g).collect();
+        self.model.workers().map(&mut self.b, &self.at.gradient, |g| -g);
+        self.damp(radius);
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.x.len() } else { LINEAR_ITERATIONS };
         let limit = o.linear_iterations.unwrap_or(default);
@@ -213,21 +264,22 @@ impl<M: Model> Steps for Host<'_, M> {
             limit,
             watch: &self.watch,
         };
-        let solution = self.model.direction(&b, &self.damping(radius), &stopping);
-        let mut s = self.propose(&solution.d);
-        let mut predicted = self.model.predicted(&self.at.gradient, &s);
+        let solution = self.model.direction(&self.b, &self.damping, &stopping);
+        self.propose(&solution.d);
+        let mut predicted = self.model.predicted(&self.at.gradient, &self.step);
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
-            (s, predicted) = self.descend();
+            predicted = self.descend();
         }
         self.forcing.proposed(predicted, true);
+        let workers = self.model.workers();
         LinearResult {
             iterations: solution.iterations,
             stop: solution.stop,
             residual: solution.residual,
             usable: solution.usable,
             predicted,
-            step_norm: dot(&s, &s).sqrt(),
-            x_norm: dot(&self.x, &self.x).sqrt(),
+            step_norm: workers.dot(&self.step, &self.step).sqrt(),
+            x_norm: workers.dot(&self.x, &self.x).sqrt(),
         }
     }
 
@@ -258,9 +310,4 @@ impl<M: Model> Steps for Host<'_, M> {
         self.model.accepted(&self.x);
         true
     }
-}
-
-/// max|v_i|; NaN if any entry is.
-fn max_norm(v: impl Iterator<Item = f64>) -> f64 {
-    v.fold(0.0, |m: f64, x| if x.is_nan() || m.is_nan() { f64::NAN } else { m.max(x.abs()) })
 }

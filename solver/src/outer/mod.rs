@@ -5,3 +5,4 @@ pub mod forcing;
 pub(crate) mod host;
 pub mod lm;
 pub(crate) mod pcg;
+pub(crate) mod vectors;

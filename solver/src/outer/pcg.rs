@@ -9,6 +9,7 @@
 //!
 //! With multigrid and aggregation sqrt(r.z) <= eta sqrt(r0.z0), k >= 2, takes the place of the second rule.
 
+use crate::outer::vectors::{Workers, dot};
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;
 
@@ -39,19 +40,20 @@ pub(crate) struct Solution {
     pub usable: bool,
 }
 
-/// Solves A d = b for `apply` = A and `precondition` = M^-1.
+/// Solves A d = b for `apply`, which sets its second argument to A p, and `precondition`, which does so with M^-1 r.
 pub(crate) fn pcg(
-    apply: &mut dyn FnMut(&[f64]) -> Vec<f64>,
-    precondition: &dyn Fn(&[f64]) -> Vec<f64>,
+    apply: &mut dyn FnMut(&[f64], &mut [f64]),
+    precondition: &dyn Fn(&[f64], &mut [f64]),
     b: &[f64],
     stopping: &Stopping<'_>,
+    workers: Workers<'_>,
 ) -> Solution {
-    let b_norm = dot(b, b).sqrt();
-    let mut d = vec![0.0; b.len()];
+    let b_norm = workers.dot(b, b).sqrt();
+    let [mut d, mut q, mut z] = [(); 3].map(|()| vec![0.0; b.len()]);
     let mut r = b.to_vec();
-    let mut z = precondition(&r);
+    precondition(&r, &mut z);
     let mut p = z.clone();
-    let mut rz = dot(&r, &z);
+    let mut rz = workers.dot(&r, &z);
     let first_rz = rz;
     let mut q_before = 0.0;
     let mut ended = (0, LinearStop::Limit);
@@ -60,25 +62,23 @@ pub(crate) fn pcg(
             ended.1 = LinearStop::Interrupted;
             break;
         }
-        let q = apply(&p);
-        let pq = dot(&p, &q);
+        apply(&p, &mut q);
+        let pq = workers.dot(&p, &q);
         if !(pq > 0.0 && pq.is_finite()) {
             let stop = if pq <= 0.0 { LinearStop::Indefinite } else { LinearStop::NotFinite };
             ended = (k - 1, stop);
             break;
         }
-        let alpha = rz / pq;
-        axpy(alpha, &p, &mut d);
-        axpy(-alpha, &q, &mut r);
+        let measure = advance(stopping, rz / pq, [&mut d, &mut r], [&p, &q, b], workers);
         ended.0 = k;
-        let stop = reached(stopping, k, b_norm, b, &d, &r, &mut q_before);
+        let stop = reached(stopping, k, b_norm, measure, &mut q_before);
         let eta = stopping.eta.filter(|_| stopping.tolerance.is_none());
         if let Some(stop) = stop.filter(|stop| !(eta.is_some() && *stop == LinearStop::Model)) {
             ended.1 = stop;
             break;
         }
-        z = precondition(&r);
-        let rz_next = dot(&r, &z);
+        precondition(&r, &mut z);
+        let rz_next = workers.dot(&r, &z);
         if k >= 2 && eta.is_some_and(|eta| rz_next <= eta * first_rz) {
             ended.1 = LinearStop::PreconditionedNorm;
             break;
@@ -90,36 +90,44 @@ pub(crate) fn pcg(
         }
         let beta = rz_next / rz;
         rz = rz_next;
-        p.iter_mut().zip(&z).for_each(|(p, &z)| *p = z + beta * *p);
+        workers
+            .pass([&mut p], [&z], |_, [p], [z]| p.iter_mut().zip(z).for_each(|(p, &z)| *p = z + beta * *p));
     }
     let (iterations, stop) = ended;
-    let residual = dot(&r, &r).sqrt() / b_norm;
+    let residual = workers.dot(&r, &r).sqrt() / b_norm;
     Solution { d, iterations, stop, residual, usable: iterations > 0 }
 }
 
-/// Tells whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
+/// Goes along p: d += alpha p, r -= alpha q. Returns what the stopping rule measures: |r|^2, or 2 Q.
+fn advance(
+    stopping: &Stopping<'_>,
+    alpha: f64,
+    [d, r]: [&mut [f64]; 2],
+    [p, q, b]: [&[f64]; 3],
+    workers: Workers<'_>,
+) -> f64 {
+    let by_residual = stopping.tolerance.is_some();
+    let parts = workers.pass([d, r], [p, q, b], |_, [d, r], [p, q, b]| {
+        d.iter_mut().zip(p).for_each(|(d, p)| *d += alpha * p);
+        r.iter_mut().zip(q).for_each(|(r, q)| *r -= alpha * q);
+        if by_residual { dot(r, r) } else { dot(d, b) + dot(d, r) }
+    });
+    parts.into_iter().sum()
+}
+
+/// Tells whether iteration k meets a stopping rule, by what `advance` has measured. `q_before` is Q_{k-1} and becomes Q_k.
 fn reached(
     stopping: &Stopping<'_>,
     k: usize,
     b_norm: f64,
-    b: &[f64],
-    d: &[f64],
-    r: &[f64],
+    measure: f64,
     q_before: &mut f64,
 ) -> Option<LinearStop> {
     if let Some(tau) = stopping.tolerance {
-        return (dot(r, r).sqrt() <= tau * b_norm).then_some(LinearStop::Tolerance);
+        return (measure.sqrt() <= tau * b_norm).then_some(LinearStop::Tolerance);
     }
-    let q = 0.5 * (dot(d, b) + dot(d, r));
+    let q = 0.5 * measure;
     let gained = q - *q_before;
     *q_before = q;
     (k >= 2 && k as f64 * gained <= stopping.forcing * q).then_some(LinearStop::Model)
-}
-
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn axpy(alpha: f64, x: &[f64], y: &mut [f64]) {
-    y.iter_mut().zip(x).for_each(|(y, x)| *y += alpha * x);
 }

@@ -106,11 +106,21 @@ impl<'a> Beside<'a> {
     pub(super) fn add_derivatives(&mut self, x: &[f64], to: &mut Derivatives) {
         let own = self.own(x);
         let Beside { model, threads, columns, .. } = self;
-        let d = threads.run(|| model.linearise(&own));
+        let d = threads.run(|| {
+            let mut d = Derivatives::default();
+            model.linearise(&own, &mut d);
+            d
+        });
+        if d.first_order.is_some() {
+            to.first_order = Some(to.diagonal.clone());
+        }
         for (k, &i) in columns.iter().enumerate() {
             to.gradient[i] += d.gradient[k];
-            to.diagonal[i] += d.diagonal[k];
-            to.first_order[i] += d.first_order[k];
+            let (all, first) = (d.diagonal[k], d.first_order.as_ref().unwrap_or(&d.diagonal)[k]);
+            to.diagonal[i] += all;
+            if let Some(first_order) = &mut to.first_order {
+                first_order[i] += first;
+            }
         }
     }
 
@@ -118,7 +128,11 @@ impl<'a> Beside<'a> {
     pub(super) fn add_product(&mut self, p: &[f64], to: &mut [f64]) {
         let own = self.own(p);
         let Beside { model, threads, columns, .. } = self;
-        let q = threads.run(|| model.product(&own));
+        let q = threads.run(|| {
+            let mut q = vec![0.0; own.len()];
+            model.product(&own, &mut q);
+            q
+        });
         columns.iter().zip(q).for_each(|(&i, q)| to[i] += q);
     }
 
@@ -133,7 +147,11 @@ impl<'a> Beside<'a> {
         let Beside { model, threads, columns, .. } = self;
         let mut slope = |h: f64| {
             let at: Vec<f64> = own.iter().zip(&along).map(|(x, p)| x + h * p).collect();
-            threads.run(|| model.linearise(&at)).gradient
+            threads.run(|| {
+                let mut d = Derivatives::default();
+                model.linearise(&at, &mut d);
+                d.gradient
+            })
         };
         let (ahead, behind) = (slope(h), slope(-h));
         for ((&i, a), b) in columns.iter().zip(ahead).zip(behind) {

@@ -9,7 +9,6 @@
 //! Differences say nothing at kinks: where a residual bends between two points, the two disagree.
 
 use crate::assembled::random::Random;
-use crate::outer::pcg::dot;
 use crate::pipeline_energy::PipelineEnergy;
 use crate::pipeline_energy::compiled::{Kept, Numbers, Routine, Routines, compile};
 use crate::pipeline_energy::derive::{Base, OverUnknowns, parts_of};
@@ -103,8 +102,9 @@ impl Checker<'_, '_> {
         let x = self.x.clone();
         self.numbers.set_point(&x, true)?;
         self.numbers.set_point(&x, false)?;
-        let g = self.numbers.evaluate(&self.r.gradient, true)?;
-        let diagonal = self.numbers.evaluate(&self.r.diagonal, false)?;
+        let [mut g, mut diagonal] = [(); 2].map(|()| vec![0.0; x.len()]);
+        self.numbers.evaluate(&self.r.gradient, true, &mut g)?;
+        self.numbers.evaluate(&self.r.diagonal, false, &mut diagonal)?;
         let mut random = Random::new(1);
         let mut direction = || -> Vec<f64> { x.iter().map(|_| 2.0 * random.uniform() - 1.0).collect() };
         let directions: Vec<Vec<f64>> = (0..DIRECTIONS).map(|_| direction()).collect();
@@ -145,7 +145,9 @@ impl Checker<'_, '_> {
         self.numbers.set_point(&x, false)?;
         self.numbers.set_direction(v)?;
         self.numbers.keep(&self.r.product, &self.kept)?;
-        self.numbers.product(&self.r.product, &self.kept)
+        let mut q = vec![0.0; v.len()];
+        self.numbers.product(&self.r.product, &self.kept, &mut q)?;
+        Ok(q)
     }
 
     /// x + h v.
@@ -206,6 +208,10 @@ impl Checker<'_, '_> {
         }
         Ok(sum)
     }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// The larger; NaN wins.

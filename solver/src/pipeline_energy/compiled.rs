@@ -9,7 +9,7 @@ use crate::problem::options::{CompileOptions, Precision};
 use std::ops::Range;
 use std::time::Instant;
 use sumsq_codegen::compile::{Compiled, cache, first_schedule};
-use sumsq_codegen::runtime::{Buffer, BufferSpec, FloatEnvironment, Pool, Scalar};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, FloatEnvironment, Pool, Scalar, View};
 use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
 
 /// A compiled pipeline with an output for each unknown, or none where the unknown has no effect.
@@ -229,7 +229,7 @@ pub(super) struct Numbers<'a> {
     params: Vec<(String, Scalar)>,
     fields: Vec<Field>,
     energies: Vec<Buffer>,
-    pool: &'a Pool,
+    pub pool: &'a Pool,
 }
 
 fn scalar(v: f64, ty: ScalarType) -> Scalar {
@@ -289,14 +289,15 @@ impl<'a> Numbers<'a> {
     pub(super) fn set_point(&mut self, x: &[f64], is_wide: bool) -> Result<(), PipelineEnergyError> {
         for f in &mut self.fields {
             let memory = if is_wide { &mut f.wide } else { &mut f.narrow };
-            memory.set(&f.name, &x[f.range.clone()])?;
+            memory.set(&f.name, &x[f.range.clone()], self.pool)?;
         }
         Ok(())
     }
 
     /// The directions of products.
     pub(super) fn set_direction(&mut self, p: &[f64]) -> Result<(), PipelineEnergyError> {
-        self.fields.iter_mut().try_for_each(|f| f.along.set(&f.name, &p[f.range.clone()]))
+        let pool = self.pool;
+        self.fields.iter_mut().try_for_each(|f| f.along.set(&f.name, &p[f.range.clone()], pool))
     }
 
     /// Buffers for what products keep, of the sizes that they read.
@@ -340,9 +341,14 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// The product with the direction, by what is kept at the point.
-    pub(super) fn product(&self, linear: &Linear, kept: &Kept) -> Result<Vec<f64>, PipelineEnergyError> {
-        self.evaluate_with(&linear.product, false, &kept.named())
+    /// Sets q to the product with the direction, by what is kept at the point.
+    pub(super) fn product(
+        &self,
+        linear: &Linear,
+        kept: &Kept,
+        q: &mut [f64],
+    ) -> Result<(), PipelineEnergyError> {
+        self.evaluate_with(&linear.product, false, &kept.named(), q)
     }
 
     /// The energy of each residual Func at the point.
@@ -353,9 +359,14 @@ impl<'a> Numbers<'a> {
         Ok(self.energies.iter().map(|b| b.get::<f64>(&[], 0).unwrap_or(f64::NAN)).collect())
     }
 
-    /// The results of a routine, one per unknown scalar; 0 of unknowns without effect.
-    pub(super) fn evaluate(&self, routine: &Routine, is_wide: bool) -> Result<Vec<f64>, PipelineEnergyError> {
-        self.evaluate_with(routine, is_wide, &[])
+    /// Sets `results` to those of a routine, one per unknown scalar; 0 of unknowns without effect.
+    pub(super) fn evaluate(
+        &self,
+        routine: &Routine,
+        is_wide: bool,
+        results: &mut [f64],
+    ) -> Result<(), PipelineEnergyError> {
+        self.evaluate_with(routine, is_wide, &[], results)
     }
 
     /// The same, with more buffers to read.
@@ -364,19 +375,24 @@ impl<'a> Numbers<'a> {
         routine: &Routine,
         is_wide: bool,
         more: &[(&str, &Buffer)],
-    ) -> Result<Vec<f64>, PipelineEnergyError> {
+        results: &mut [f64],
+    ) -> Result<(), PipelineEnergyError> {
         let pairs = || self.fields.iter().zip(&routine.outputs);
         let outputs = pairs().filter_map(|(f, name)| Some((&**name.as_ref()?, f.result(is_wide))));
         let outputs: Vec<(&str, &Buffer)> = outputs.chain(more.iter().copied()).collect();
         self.run(&routine.code, is_wide, &outputs)?;
-        let mut all = Vec::with_capacity(self.len());
         for (f, name) in pairs() {
+            let own = &mut results[f.range.clone()];
             match name {
-                Some(_) => all.extend(f.result(is_wide).to_vec::<f64>()),
-                None => all.extend(f.range.clone().map(|_| 0.0)),
+                Some(_) => f.result(is_wide).copy_channels_to(0, f.channels, own, self.pool),
+                None => {
+                    own.fill(0.0);
+                    Ok(())
+                }
             }
+            .map_err(|source| PipelineEnergyError::Buffer { name: f.name.to_string(), source })?;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Runs code at the point, with these buffers besides those of the problem.
@@ -408,14 +424,20 @@ impl<'a> Numbers<'a> {
 }
 
 impl Memory {
-    fn set(&mut self, name: &Name, values: &[f64]) -> Result<(), PipelineEnergyError> {
-        match self {
-            Memory::Buffer(b) => b
-                .copy_from(values)
-                .map_err(|source| PipelineEnergyError::Buffer { name: name.to_string(), source })?,
-            Memory::Param(v) => *v = scalar(values[0], v.ty()),
-        }
-        Ok(())
+    /// Takes values in C order, on the threads of `pool`.
+    fn set(&mut self, name: &Name, values: &[f64], pool: &Pool) -> Result<(), PipelineEnergyError> {
+        let b = match self {
+            Memory::Buffer(b) => b,
+            Memory::Param(v) => {
+                *v = scalar(values[0], v.ty());
+                return Ok(());
+            }
+        };
+        let extents: Vec<i32> =
+            std::iter::once(b.spec().channels as i32).chain(b.spec().extents.iter().copied()).collect();
+        let copied = View::reading(values, &Dimension::dense(&extents))
+            .and_then(|values| b.copy_channels(0, &values, pool));
+        copied.map_err(|source| PipelineEnergyError::Buffer { name: name.to_string(), source })
     }
 }
 

@@ -1,10 +1,11 @@
 //! First-order methods over the gradient of a pipeline energy, for comparison and for energies that change from step to step: gradient
 //! descent with momentum, Adam, L-BFGS.
 //!
-//! The slope is that of E, 2 J^T r. Each method passes over x once a step; L-BFGS also over its history. Bounds hold after each step.
+//! The slope is that of E, 2 J^T r. Behind the gradient a step of the first two goes over x and its state once, on all threads; L-BFGS also over
+//! its history. Bounds hold after each step.
 
 use crate::outer::host::Model;
-use crate::outer::pcg::dot;
+use crate::outer::vectors::Workers;
 use crate::pipeline_energy::PipelineSolver;
 use crate::pipeline_energy::compiled::Numbers;
 use crate::pipeline_energy::error::PipelineEnergyError;
@@ -12,6 +13,7 @@ use crate::pipeline_energy::model::PipelineModel;
 use crate::problem::bounds::clamp;
 use crate::problem::cancel::{Cancel, Watch};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use sumsq_codegen::runtime::{Buffer, Scalar};
 
@@ -94,18 +96,12 @@ impl PipelineSolver {
         options.method.check()?;
         let numbers = Numbers::new(&self.energy, &self.routines, buffers, params, &self.pool)?;
         let mut x = self.start(&numbers, buffers, params);
-        let (mut rates, mut bounds) = (vec![1.0; x.len()], vec![]);
+        let mut parts = vec![];
         for (u, (range, _)) in self.energy.unknowns.iter().zip(numbers.ranges()) {
             let scale = options.scales.iter().find(|(n, _)| **n == *u.name).map_or(1.0, |(_, s)| *s);
-            rates[range.clone()].fill(scale);
-            bounds.push((range, u.lower, u.upper));
+            parts.push(Part { range, scale, lower: u.lower, upper: u.upper });
         }
-        let project = |x: &mut [f64]| {
-            for (range, lower, upper) in &bounds {
-                x[range.clone()].iter_mut().for_each(|v| *v = clamp(*v, *lower, *upper));
-            }
-        };
-        project(&mut x);
+        parts.iter().for_each(|part| part.project(Workers::Pool(&self.pool), &mut x));
         let mut model = PipelineModel::new(numbers, &self.routines, self.options.preconditioner)?;
         let started = Instant::now();
         let watch = Watch::new(options.cancel.clone(), options.max_time);
@@ -117,18 +113,18 @@ impl PipelineSolver {
             return Err(self.not_finite(energy, &mut model, &x));
         }
         let mut course = Course { energies: vec![energy], seconds: vec![started.elapsed().as_secs_f64()] };
-        let mut state = State::new(options.method, rates);
+        let mut state = State::new(options.method, parts, &x);
         for step in 1..=options.iterations {
             if watch.is_over() {
                 break;
             }
             let energy = course.energies[course.energies.len() - 1];
-            let next = state.step(&mut model, step, &x, energy, &project);
+            let next = state.step(&mut model, step, &x, energy);
             if let Some(failure) = model.failure.take() {
                 return Err(failure);
             }
-            let Some((next, energy)) = next else { break };
-            x = next;
+            let Some(energy) = next else { break };
+            std::mem::swap(&mut x, &mut state.next);
             course.energies.push(energy);
             course.seconds.push(started.elapsed().as_secs_f64());
         }
@@ -155,67 +151,99 @@ impl FirstOrder {
     }
 }
 
+/// The scalars of an unknown, what its rates are multiplied by, and its bounds.
+struct Part {
+    range: Range<usize>,
+    scale: f64,
+    lower: f64,
+    upper: f64,
+}
+
+impl Part {
+    /// Brings its scalars among those of x into its bounds.
+    fn project(&self, workers: Workers<'_>, x: &mut [f64]) {
+        let &Part { lower, upper, .. } = self;
+        if lower > f64::NEG_INFINITY || upper < f64::INFINITY {
+            workers.pass([&mut x[self.range.clone()]], [], |_, [x], []| {
+                x.iter_mut().for_each(|x| *x = clamp(*x, lower, upper));
+            });
+        }
+    }
+}
+
 /// The state of a method between steps.
 struct State {
     method: FirstOrder,
-    /// Factors of the rate, per scalar.
-    rates: Vec<f64>,
+    parts: Vec<Part>,
     /// The velocity, or the mean of slopes.
     first: Vec<f64>,
     /// The mean of their squares.
     second: Vec<f64>,
     /// Steps and changes of the slope, the latest last.
     pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
-    /// The slope at x, where it is known.
-    slope: Option<Vec<f64>>,
+    /// J^T r, half of the slope of E; at x, or where it was taken last.
+    gradient: Vec<f64>,
+    is_at_x: bool,
+    /// The point that is tried.
+    next: Vec<f64>,
 }
 
-/// Keeps x within its bounds.
-type Project<'p> = &'p dyn Fn(&mut [f64]);
-
 impl State {
-    fn new(method: FirstOrder, rates: Vec<f64>) -> State {
-        let n = rates.len();
-        let zeros = || vec![0.0; n];
-        State { method, rates, first: zeros(), second: zeros(), pairs: VecDeque::new(), slope: None }
+    fn new(method: FirstOrder, parts: Vec<Part>, x: &[f64]) -> State {
+        let zeros = |has: bool| if has { vec![0.0; x.len()] } else { vec![] };
+        let first = zeros(!matches!(method, FirstOrder::Lbfgs { .. }));
+        let second = zeros(matches!(method, FirstOrder::Adam { .. }));
+        let (gradient, next, pairs) = (zeros(true), zeros(true), VecDeque::new());
+        State { method, parts, first, second, pairs, gradient, is_at_x: false, next }
     }
 
-    /// The next point and E there; none where there is none that is finite, or, of L-BFGS, that is lower.
-    fn step(
-        &mut self,
-        model: &mut PipelineModel<'_>,
-        number: usize,
-        x: &[f64],
-        energy: f64,
-        project: Project<'_>,
-    ) -> Option<(Vec<f64>, f64)> {
+    /// Sets `next` to the next point and returns E there; none where there is none that is finite, or, of L-BFGS, that is lower.
+    fn step(&mut self, model: &mut PipelineModel<'_>, number: usize, x: &[f64], energy: f64) -> Option<f64> {
         if let FirstOrder::Lbfgs { history } = self.method {
-            return self.lbfgs(model, x, energy, project, history);
+            return self.lbfgs(model, x, energy, history);
         }
-        let slope = model.slope(x);
-        let mut next = x.to_vec();
-        match self.method {
-            FirstOrder::Descent { rate, momentum } => {
-                for (i, next) in next.iter_mut().enumerate() {
-                    self.first[i] = momentum * self.first[i] - rate * self.rates[i] * slope[i];
-                    *next += self.first[i];
+        model.gradient(x, &mut self.gradient);
+        let workers = model.workers();
+        for part in &self.parts {
+            let range = part.range.clone();
+            let [next, first] = [&mut self.next, &mut self.first].map(|v| &mut v[range.clone()]);
+            let read = [&x[range.clone()], &self.gradient[range.clone()]];
+            match self.method {
+                FirstOrder::Descent { rate, momentum } => {
+                    let rate = 2.0 * rate * part.scale;
+                    workers.pass([next, first], read, |_, [next, first], [x, g]| {
+                        let n = x.len();
+                        let (next, first, g) = (&mut next[..n], &mut first[..n], &g[..n]);
+                        for i in 0..n {
+                            first[i] = momentum * first[i] - rate * g[i];
+                            next[i] = x[i] + first[i];
+                        }
+                    });
                 }
-            }
-            FirstOrder::Adam { rate, beta1, beta2, epsilon } => {
-                let power = i32::try_from(number).unwrap_or(i32::MAX);
-                let (c1, c2) = (1.0 - beta1.powi(power), 1.0 - beta2.powi(power));
-                for (i, next) in next.iter_mut().enumerate() {
-                    self.first[i] = beta1 * self.first[i] + (1.0 - beta1) * slope[i];
-                    self.second[i] = beta2 * self.second[i] + (1.0 - beta2) * slope[i] * slope[i];
-                    let root = (self.second[i] / c2).sqrt() + epsilon;
-                    *next -= rate * self.rates[i] * (self.first[i] / c1) / root;
+                FirstOrder::Adam { rate, beta1, beta2, epsilon } => {
+                    let power = i32::try_from(number).unwrap_or(i32::MAX);
+                    let (c1, c2) = (1.0 - beta1.powi(power), 1.0 - beta2.powi(power));
+                    let rate = rate * part.scale;
+                    let second = &mut self.second[range];
+                    workers.pass([next, first, second], read, |_, [next, first, second], [x, g]| {
+                        let n = x.len();
+                        let (next, first, second) = (&mut next[..n], &mut first[..n], &mut second[..n]);
+                        let g = &g[..n];
+                        for i in 0..n {
+                            let slope = 2.0 * g[i];
+                            first[i] = beta1 * first[i] + (1.0 - beta1) * slope;
+                            second[i] = beta2 * second[i] + (1.0 - beta2) * slope * slope;
+                            let root = (second[i] / c2).sqrt() + epsilon;
+                            next[i] = x[i] - rate * (first[i] / c1) / root;
+                        }
+                    });
                 }
+                FirstOrder::Lbfgs { .. } => {}
             }
-            FirstOrder::Lbfgs { .. } => {}
+            part.project(workers, &mut self.next);
         }
-        project(&mut next);
-        let energy = model.energies(&next).total;
-        energy.is_finite().then_some((next, energy))
+        let energy = model.energies(&self.next).total;
+        energy.is_finite().then_some(energy)
     }
 
     fn lbfgs(
@@ -223,55 +251,69 @@ impl State {
         model: &mut PipelineModel<'_>,
         x: &[f64],
         energy: f64,
-        project: Project<'_>,
         history: usize,
-    ) -> Option<(Vec<f64>, f64)> {
-        let slope = self.slope.take().unwrap_or_else(|| model.slope(x));
-        let direction = self.direction(&slope);
-        let promised = dot(&slope, &direction);
+    ) -> Option<f64> {
+        if !self.is_at_x {
+            model.gradient(x, &mut self.gradient);
+        }
+        let direction = self.direction(model.workers());
+        let promised = 2.0 * model.workers().dot(&self.gradient, &direction);
         let falls = promised < 0.0;
         if !falls {
             return None;
         }
         // Without a history nothing is known of lengths: the first step is no longer than 1.
-        let mut t = if self.pairs.is_empty() { 1.0 / dot(&slope, &slope).sqrt().max(1.0) } else { 1.0 };
+        let size = 2.0 * model.workers().dot(&self.gradient, &self.gradient).sqrt();
+        let mut t = if self.pairs.is_empty() { 1.0 / size.max(1.0) } else { 1.0 };
         for _ in 0..HALVINGS {
-            let mut next: Vec<f64> = x.iter().zip(&direction).map(|(x, d)| x + t * d).collect();
-            project(&mut next);
-            let there = model.energies(&next).total;
+            let workers = model.workers();
+            workers.zip(&mut self.next, [x, &direction], |x, d| x + t * d);
+            self.parts.iter().for_each(|part| part.project(workers, &mut self.next));
+            let there = model.energies(&self.next).total;
             if there <= energy + SUFFICIENT * t * promised {
-                let behind = model.slope(&next);
-                let difference =
-                    |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>();
-                let (s, y) = (difference(&next, x), difference(&behind, &slope));
-                if dot(&s, &y) > 0.0 {
-                    self.pairs.push_back((s, y));
-                    self.pairs.drain(..self.pairs.len().saturating_sub(history));
-                }
-                self.slope = Some(behind);
-                return Some((next, there));
+                self.remember(model, x, history);
+                return Some(there);
             }
             t *= 0.5;
         }
         None
     }
 
+    /// Takes the step from x to `next` and the change of the slope along it into the history.
+    fn remember(&mut self, model: &mut PipelineModel<'_>, x: &[f64], history: usize) {
+        let mut behind = vec![0.0; x.len()];
+        model.gradient(&self.next, &mut behind);
+        let workers = model.workers();
+        let [mut s, mut y] = [(); 2].map(|()| vec![0.0; x.len()]);
+        workers.zip(&mut s, [&self.next, x], |next, x| next - x);
+        workers.zip(&mut y, [&behind, &self.gradient], |behind, g| 2.0 * (behind - g));
+        if workers.dot(&s, &y) > 0.0 {
+            self.pairs.push_back((s, y));
+            self.pairs.drain(..self.pairs.len().saturating_sub(history));
+        }
+        (self.gradient, self.is_at_x) = (behind, true);
+    }
+
     /// Minus the slope times the matrix that the pairs make of the inverse Hessian: the two-loop recursion.
-    fn direction(&self, slope: &[f64]) -> Vec<f64> {
-        let mut q: Vec<f64> = slope.iter().map(|g| -g).collect();
+    fn direction(&self, workers: Workers<'_>) -> Vec<f64> {
+        let add = |q: &mut [f64], share: f64, v: &[f64]| {
+            workers.pass([q], [v], |_, [q], [v]| q.iter_mut().zip(v).for_each(|(q, v)| *q += share * v));
+        };
+        let mut q = vec![0.0; self.gradient.len()];
+        add(&mut q, -2.0, &self.gradient);
         let mut shares = vec![];
         for (s, y) in self.pairs.iter().rev() {
-            let share = dot(s, &q) / dot(s, y);
-            q.iter_mut().zip(y).for_each(|(q, y)| *q -= share * y);
+            let share = workers.dot(s, &q) / workers.dot(s, y);
+            add(&mut q, -share, y);
             shares.push(share);
         }
         if let Some((s, y)) = self.pairs.back() {
-            let size = dot(s, y) / dot(y, y);
-            q.iter_mut().for_each(|q| *q *= size);
+            let size = workers.dot(s, y) / workers.dot(y, y);
+            workers.pass([&mut q], [], |_, [q], []| q.iter_mut().for_each(|q| *q *= size));
         }
         for ((s, y), share) in self.pairs.iter().zip(shares.into_iter().rev()) {
-            let back = dot(y, &q) / dot(s, y);
-            q.iter_mut().zip(s).for_each(|(q, s)| *q += (share - back) * s);
+            let back = workers.dot(y, &q) / workers.dot(s, y);
+            add(&mut q, share - back, s);
         }
         q
     }

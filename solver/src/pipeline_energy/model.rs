@@ -3,6 +3,7 @@
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, pcg};
+use crate::outer::vectors::Workers;
 use crate::pipeline_energy::beside::Beside;
 use crate::pipeline_energy::compiled::{Kept, Linear, Numbers, Routines};
 use crate::pipeline_energy::error::PipelineEnergyError;
@@ -24,8 +25,8 @@ pub(super) struct PipelineModel<'a> {
     pub kept: Kept,
     kind: Preconditioner,
     diagonal: Vec<f64>,
-    /// Scalars that are no part of the linear system.
-    held: Vec<bool>,
+    /// Not 0 for scalars that are no part of the linear system, if there are any.
+    held: Option<Vec<f64>>,
     /// J^T J of each unknown that has a block of its own.
     blocks: Vec<(Range<usize>, DMatrix<f64>)>,
     /// An ordinary energy that is minimised with it.
@@ -39,7 +40,7 @@ impl<'a> PipelineModel<'a> {
         routines: &'a Routines,
         kind: Preconditioner,
     ) -> Result<PipelineModel<'a>, PipelineEnergyError> {
-        let (kept, held) = (numbers.kept(&routines.product)?, vec![false; numbers.len()]);
+        let (kept, held) = (numbers.kept(&routines.product)?, None);
         let (diagonal, blocks, beside, failure) = (vec![], vec![], None, None);
         Ok(PipelineModel { numbers, routines, kept, kind, diagonal, held, blocks, beside, failure })
     }
@@ -59,52 +60,42 @@ impl<'a> PipelineModel<'a> {
         self.numbers.ranges().map(|(range, _)| range).filter(move |r| has && (2..=DENSE).contains(&r.len()))
     }
 
-    /// The value of `of`, or `instead` if it fails now or has failed before.
-    fn or<T>(
-        &mut self,
-        instead: T,
-        of: impl FnOnce(&mut Numbers<'a>, &Kept) -> Result<T, PipelineEnergyError>,
-    ) -> T {
-        if self.failure.is_some() {
-            return instead;
+    /// Tries `of`, unless something has failed before.
+    fn attempt(&mut self, of: impl FnOnce(&mut Numbers<'a>, &Kept) -> Result<(), PipelineEnergyError>) {
+        if self.failure.is_none() {
+            self.failure = of(&mut self.numbers, &self.kept).err();
         }
-        of(&mut self.numbers, &self.kept).unwrap_or_else(|error| {
-            self.failure = Some(error);
-            instead
-        })
     }
 
-    /// The product of another matrix with p, by what it keeps at the point.
-    pub(super) fn product_by(&mut self, linear: &Linear, kept: &Kept, p: &[f64]) -> Vec<f64> {
-        self.or(vec![0.0; p.len()], |numbers, _| {
+    /// Sets q to the product of another matrix with p, by what it keeps at the point.
+    pub(super) fn product_by(&mut self, linear: &Linear, kept: &Kept, p: &[f64], q: &mut [f64]) {
+        self.attempt(|numbers, _| {
             numbers.set_direction(p)?;
-            numbers.product(linear, kept)
-        })
+            numbers.product(linear, kept, q)
+        });
     }
 
     /// Computes what the products of another matrix keep.
     pub(super) fn keep_for(&mut self, linear: &Linear, kept: &Kept) {
-        self.or((), |numbers, _| numbers.keep(linear, kept));
+        self.attempt(|numbers, _| numbers.keep(linear, kept));
     }
 
-    /// The slope of E at x, 2 J^T r.
-    pub(super) fn slope(&mut self, x: &[f64]) -> Vec<f64> {
+    /// Sets g to J^T r at x, half of the slope of E.
+    pub(super) fn gradient(&mut self, x: &[f64], g: &mut [f64]) {
         let routines = self.routines;
-        let mut g = self.or(vec![0.0; x.len()], |numbers, _| {
+        self.attempt(|numbers, _| {
             numbers.set_point(x, true)?;
-            numbers.evaluate(&routines.gradient, true)
+            numbers.evaluate(&routines.gradient, true, g)
         });
-        g.iter_mut().for_each(|g| *g *= 2.0);
-        g
     }
 
     /// J^T J of some scalars, column by column.
     fn block(&mut self, range: Range<usize>) -> DMatrix<f64> {
         let mut a = DMatrix::zeros(range.len(), range.len());
-        let mut p = vec![0.0; self.numbers.len()];
+        let [mut p, mut q] = [(); 2].map(|()| vec![0.0; self.numbers.len()]);
         for (j, i) in range.clone().enumerate() {
             p[i] = 1.0;
-            let q = self.product(&p);
+            self.product(&p, &mut q);
             p[i] = 0.0;
             a.column_mut(j).copy_from_slice(&q[range.clone()]);
         }
@@ -113,14 +104,17 @@ impl<'a> PipelineModel<'a> {
     }
 
     /// M of A = J^T J + diag(damping), without the scalars that are held.
-    pub(super) fn inverse(&self, damping: &[f64]) -> Inverse {
-        let held = &self.held;
-        let free = |i: usize| !held[i] && self.diagonal[i] > 0.0;
-        let entry = |i: usize| match self.kind {
-            _ if !free(i) => 0.0,
-            Preconditioner::None => 1.0,
-            _ => 1.0 / (self.diagonal[i] + damping[i]),
-        };
+    pub(super) fn inverse(&self, damping: &[f64]) -> Inverse<'a> {
+        let is_held = |i: usize| self.held.as_ref().is_some_and(|held| held[i] != 0.0);
+        let free = |i: usize| !is_held(i) && self.diagonal[i] > 0.0;
+        let mut diagonal = vec![0.0; damping.len()];
+        let has_none = self.kind == Preconditioner::None;
+        self.workers().zip(&mut diagonal, [&self.diagonal, damping], |a, d| match a {
+            a if a > 0.0 && has_none => 1.0,
+            a if a > 0.0 => 1.0 / (a + d),
+            _ => 0.0,
+        });
+        self.held.iter().for_each(|held| clear(self.workers(), &mut diagonal, held));
         let blocks = self.blocks.iter().filter_map(|(range, a)| {
             let own: Vec<usize> = range.clone().filter(|&i| free(i)).collect();
             let at = |i: usize, j: usize| a[(own[i] - range.start, own[j] - range.start)];
@@ -131,17 +125,19 @@ impl<'a> PipelineModel<'a> {
             // One that is not positive definite is left to the diagonal.
             Some((Cholesky::new(a)?, own))
         });
-        let diagonal = (0..held.len()).map(entry).collect();
-        Inverse { diagonal, blocks: blocks.collect(), held: held.clone() }
+        let workers = Workers::Pool(self.numbers.pool);
+        Inverse { workers, blocks: blocks.collect(), diagonal, held: self.held.clone() }
     }
 }
 
 impl Model for PipelineModel<'_> {
     fn energies(&mut self, x: &[f64]) -> Energies {
         let routines = self.routines;
-        let by_group = self.or(vec![f64::NAN; routines.energies.len()], |numbers, _| {
+        let mut by_group = vec![f64::NAN; routines.energies.len()];
+        self.attempt(|numbers, _| {
             numbers.set_point(x, true)?;
-            numbers.energies(routines)
+            by_group = numbers.energies(routines)?;
+            Ok(())
         });
         let mut energies = Energies { total: by_group.iter().sum(), by_group };
         if let Some(beside) = &mut self.beside {
@@ -150,45 +146,49 @@ impl Model for PipelineModel<'_> {
         energies
     }
 
-    fn linearise(&mut self, x: &[f64]) -> Derivatives {
-        let nothing = (vec![0.0; x.len()], vec![0.0; x.len()]);
+    fn linearise(&mut self, x: &[f64], at: &mut Derivatives) {
         let routines = self.routines;
-        let (gradient, diagonal) = self.or(nothing, |numbers, kept| {
+        at.gradient.resize(x.len(), 0.0);
+        at.diagonal.resize(x.len(), 0.0);
+        at.first_order = None;
+        self.attempt(|numbers, kept| {
             numbers.set_point(x, true)?;
             numbers.set_point(x, false)?;
             numbers.keep(&routines.product, kept)?;
-            Ok((numbers.evaluate(&routines.gradient, true)?, numbers.evaluate(&routines.diagonal, false)?))
+            numbers.evaluate(&routines.gradient, true, &mut at.gradient)?;
+            numbers.evaluate(&routines.diagonal, false, &mut at.diagonal)
         });
-        let mut d = Derivatives { gradient, first_order: diagonal.clone(), diagonal };
         if let Some(beside) = &mut self.beside {
-            beside.add_derivatives(x, &mut d);
+            beside.add_derivatives(x, at);
         }
-        self.diagonal = d.diagonal.clone();
-        self.held.fill(false);
+        self.diagonal.clone_from(&at.diagonal);
+        self.held = None;
         let dense: Vec<Range<usize>> = self.dense().collect();
         self.blocks = dense.into_iter().map(|range| (range.clone(), self.block(range))).collect();
-        d
+    }
+
+    fn workers(&self) -> Workers<'_> {
+        Workers::Pool(self.numbers.pool)
     }
 
     fn hold(&mut self, held: &[bool]) {
-        self.held.copy_from_slice(held);
+        self.held = held.contains(&true).then(|| held.iter().map(|&held| f64::from(held)).collect());
     }
 
-    fn product(&mut self, p: &[f64]) -> Vec<f64> {
+    fn product(&mut self, p: &[f64], q: &mut [f64]) {
         let product = &self.routines.product;
-        let mut q = self.or(vec![0.0; p.len()], |numbers, kept| {
+        self.attempt(|numbers, kept| {
             numbers.set_direction(p)?;
-            numbers.product(product, kept)
+            numbers.product(product, kept, q)
         });
         if let Some(beside) = &mut self.beside {
-            beside.add_product(p, &mut q);
+            beside.add_product(p, q);
         }
-        q
     }
 
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution {
         let m = self.inverse(damping);
-        let solution = m.solve(&mut |p| self.product(p), b, damping, stopping);
+        let solution = m.solve(&mut |p, q| self.product(p, q), b, damping, stopping);
         match self.failure {
             Some(_) => Solution { stop: LinearStop::Interrupted, usable: false, ..solution },
             None => solution,
@@ -200,40 +200,49 @@ impl Model for PipelineModel<'_> {
     }
 }
 
+/// Sets to 0 what is held.
+fn clear(workers: Workers<'_>, v: &mut [f64], held: &[f64]) {
+    workers.pass([v], [held], |_, [v], [held]| {
+        v.iter_mut().zip(held).filter(|(_, held)| **held != 0.0).for_each(|(v, _)| *v = 0.0);
+    });
+}
+
 /// M^-1.
-pub(super) struct Inverse {
+pub(super) struct Inverse<'a> {
+    workers: Workers<'a>,
     diagonal: Vec<f64>,
     /// Factors of blocks, and their scalars.
     blocks: Vec<(Cholesky<f64, Dyn>, Vec<usize>)>,
-    held: Vec<bool>,
+    /// As of the model.
+    held: Option<Vec<f64>>,
 }
 
-impl Inverse {
+impl Inverse<'_> {
     /// Solves (A + diag(damping)) d = b on the scalars that are not held, for `product` = A.
     pub(super) fn solve(
         &self,
-        product: &mut dyn FnMut(&[f64]) -> Vec<f64>,
+        product: &mut dyn FnMut(&[f64], &mut [f64]),
         b: &[f64],
         damping: &[f64],
         stopping: &Stopping<'_>,
     ) -> Solution {
-        let mut apply = |p: &[f64]| {
-            let mut q = product(p);
-            for (i, q) in q.iter_mut().enumerate() {
-                *q = if self.held[i] { 0.0 } else { *q + damping[i] * p[i] };
-            }
-            q
+        let mut apply = |p: &[f64], q: &mut [f64]| {
+            product(p, q);
+            self.workers.pass([&mut *q], [p, damping], |_, [q], [p, d]| {
+                q.iter_mut().zip(p.iter().zip(d)).for_each(|(q, (p, d))| *q += d * p);
+            });
+            self.held.iter().for_each(|held| clear(self.workers, q, held));
         };
-        pcg(&mut apply, &|r| self.apply(r), b, stopping)
+        pcg(&mut apply, &|r, z| self.apply(r, z), b, stopping, self.workers)
     }
 
-    pub(super) fn apply(&self, r: &[f64]) -> Vec<f64> {
-        let mut z: Vec<f64> = self.diagonal.iter().zip(r).map(|(m, r)| m * r).collect();
+    /// z = M^-1 r.
+    pub(super) fn apply(&self, r: &[f64], z: &mut [f64]) {
+        self.workers.zip(z, [&self.diagonal, r], |m, r| m * r);
         for (factor, own) in &self.blocks {
             let mut local = DVector::from_iterator(own.len(), own.iter().map(|&i| r[i]));
             factor.solve_mut(&mut local);
             own.iter().zip(local.iter()).for_each(|(&i, &v)| z[i] = v);
         }
-        z
     }
 }

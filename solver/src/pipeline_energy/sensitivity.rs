@@ -9,7 +9,8 @@
 
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
-use crate::outer::pcg::{Solution, Stopping, dot};
+use crate::outer::pcg::{Solution, Stopping};
+use crate::outer::vectors::Workers;
 use crate::pipeline_energy::PipelineSolver;
 use crate::pipeline_energy::beside::Beside;
 use crate::pipeline_energy::compiled::{Kept, Linear, Numbers, OverSizes, Routine, compile};
@@ -146,7 +147,8 @@ impl Sensitivity<'_> {
         let mut model = PipelineModel::new(numbers, &solver.routines, solver.options.preconditioner)?;
         model.beside = beside;
         let mut at = AtSolution { model, hessian, x: &x };
-        let d = at.linearise(&x);
+        let mut d = Derivatives::default();
+        at.linearise(&x, &mut d);
         let held: Vec<bool> = match &bounds {
             Some([lower, upper]) => {
                 (0..x.len()).map(|i| is_held(x[i], d.gradient[i], lower[i], upper[i])).collect()
@@ -170,7 +172,8 @@ impl Sensitivity<'_> {
         if [step.stop, solution.stop].contains(&LinearStop::Indefinite) {
             return Err(PipelineEnergyError::Indefinite);
         }
-        let distance = dot(&step.d, &step.d).sqrt() / dot(&x, &x).sqrt().max(f64::MIN_POSITIVE);
+        let norm = |v: &[f64]| at.workers().dot(v, v).sqrt();
+        let distance = norm(&step.d) / norm(&x).max(f64::MIN_POSITIVE);
         let is_near = distance <= NEAR;
         if !is_near {
             return Err(PipelineEnergyError::NoMinimum { distance });
@@ -249,29 +252,31 @@ impl Model for AtSolution<'_> {
         self.model.energies(x)
     }
 
-    fn linearise(&mut self, x: &[f64]) -> Derivatives {
-        let derivatives = self.model.linearise(x);
+    fn linearise(&mut self, x: &[f64], at: &mut Derivatives) {
+        self.model.linearise(x, at);
         if let Some((hessian, kept)) = &self.hessian {
             self.model.keep_for(hessian, kept);
         }
-        derivatives
+    }
+
+    fn workers(&self) -> Workers<'_> {
+        self.model.workers()
     }
 
     fn hold(&mut self, held: &[bool]) {
         self.model.hold(held);
     }
 
-    fn product(&mut self, p: &[f64]) -> Vec<f64> {
-        let Some((hessian, kept)) = &self.hessian else { return self.model.product(p) };
-        let mut q = self.model.product_by(hessian, kept, p);
+    fn product(&mut self, p: &[f64], q: &mut [f64]) {
+        let Some((hessian, kept)) = &self.hessian else { return self.model.product(p, q) };
+        self.model.product_by(hessian, kept, p, q);
         if let Some(beside) = &mut self.model.beside {
-            beside.add_curvature(self.x, p, &mut q);
+            beside.add_curvature(self.x, p, q);
         }
-        q
     }
 
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution {
         let m = self.model.inverse(damping);
-        m.solve(&mut |p| self.product(p), b, damping, stopping)
+        m.solve(&mut |p, q| self.product(p, q), b, damping, stopping)
     }
 }

@@ -3,7 +3,7 @@
 use super::compiled::Numbers;
 use super::model::PipelineModel;
 use super::{Loss, PipelineEnergy};
-use crate::outer::host::Model;
+use crate::outer::host::{Derivatives, Model};
 use crate::problem::options::{CompileOptions, Precision, Preconditioner};
 use nalgebra::{DMatrix, DVector};
 use sumsq_codegen::ScalarType::F64;
@@ -108,7 +108,11 @@ fn assert_near(came: &DMatrix<f64>, expected: &DMatrix<f64>, tolerance: f64) {
 fn inverse(model: &PipelineModel<'_>, damping: &[f64]) -> DMatrix<f64> {
     let n = damping.len();
     let m = model.inverse(damping);
-    let unit = |i: usize| DVector::from_vec(m.apply(&(0..n).map(|k| f64::from(k == i)).collect::<Vec<_>>()));
+    let unit = |i: usize| {
+        let (r, mut z) = (DVector::from_fn(n, |k, _| f64::from(k == i)), DVector::zeros(n));
+        m.apply(r.as_slice(), z.as_mut_slice());
+        z
+    };
     DMatrix::from_columns(&(0..n).map(unit).collect::<Vec<_>>())
 }
 
@@ -124,7 +128,9 @@ fn blocks_are_those_of_the_matrix() {
         let expected = block(&j, &weights);
         with_model(&rows, loss, Preconditioner::Auto, |model| {
             let n = rows.at.len();
-            let diagonal = model.linearise(&rows.at).diagonal;
+            let mut at = Derivatives::default();
+            model.linearise(&rows.at, &mut at);
+            let diagonal = at.diagonal;
             let damping: Vec<f64> = (0..n).map(|i| 0.01 + 0.001 * i as f64).collect();
             let m = inverse(model, &damping);
             let damped = |of: &DMatrix<f64>| {
@@ -155,7 +161,9 @@ fn blocks_are_those_of_the_matrix() {
     }
     // Without blocks: what stands for the diagonal, here the diagonal itself.
     with_model(&rows, Loss::Squares, Preconditioner::Jacobi, |model| {
-        let diagonal = model.linearise(&rows.at).diagonal;
+        let mut at = Derivatives::default();
+        model.linearise(&rows.at, &mut at);
+        let diagonal = at.diagonal;
         let own = block(&j, &[1.0; ROWS]).diagonal();
         let m = inverse(model, &vec![0.0; rows.at.len()]);
         for k in 0..DENSE {
