@@ -5,7 +5,7 @@
 //! PipelineEnergy --derive--> E; g = J^T r; squares for M; J^T J p = adjoint of tangent, and the values that it keeps between two p
 //!                --compile--> PipelineSolver --solve--> Report, unknowns in place
 //! ```
-//! The outer loop is that of every solve (`outer`), over vectors in float64 on the host.
+//! The outer loop is that of every solve (`outer`), over vectors in float64 on the host, on the threads that the pipelines have.
 //!
 //! | file | what |
 //! |---|---|

@@ -38,6 +38,20 @@ pub fn simplify_index_with(e: &Expr, facts: &Facts) -> Expr {
     Simplifier::new(facts.clone()).expr(e, Mode::Index)
 }
 
+/// [`simplify_index`] for many expressions that share nodes: each of these is simplified once.
+pub(crate) struct Indices(Simplifier);
+
+impl Indices {
+    pub(crate) fn new() -> Indices {
+        Indices(Simplifier::new(Facts::new()))
+    }
+
+    /// As [`simplify_index`].
+    pub(crate) fn simplify(&mut self, e: &Expr) -> Expr {
+        self.0.expr(e, Mode::Index)
+    }
+}
+
 /// Simplifies a statement.
 pub fn simplify(s: &Stmt) -> Stmt {
     simplify_with(s, &Facts::new())

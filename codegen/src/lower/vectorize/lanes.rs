@@ -7,7 +7,7 @@ use crate::expr::walk::{Memo, rewrite, uses_var};
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{block, for_each_child};
 use crate::ir::stmt::Stmt;
-use crate::lower::simplify::{simplify_expr, simplify_index};
+use crate::lower::simplify::{Indices, simplify_expr, simplify_index};
 use crate::schedule::ForKind;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,6 +22,7 @@ pub(super) struct Lanes {
     /// Buffers allocated inside, with a slot per lane.
     private: FxHashSet<Flat>,
     memo: Memo,
+    indices: Indices,
 }
 
 /// The rule that a loop breaks.
@@ -37,6 +38,7 @@ impl Lanes {
             mask: None,
             private: FxHashSet::default(),
             memo: Memo::default(),
+            indices: Indices::new(),
         })
     }
 
@@ -106,13 +108,13 @@ impl Lanes {
 
     /// A value with the lanes it needs.
     fn expr(&mut self, e: &Expr) -> Expr {
-        let Lanes { lanes, vectors, mask, private, memo } = self;
+        let Lanes { lanes, vectors, mask, private, memo, indices } = self;
         rewrite(e, memo, &mut |old, new| match old.kind() {
             ExprKind::Var(n) => vectors.get(n).cloned().unwrap_or(new),
             ExprKind::Load { buffer, .. } => {
                 let ExprKind::Load { index, predicate, .. } = new.kind() else { return new };
                 let index =
-                    if private.contains(buffer) { slot(index, *lanes) } else { simplify_index(index) };
+                    if private.contains(buffer) { slot(index, *lanes) } else { indices.simplify(index) };
                 let predicate = if index.ty().lanes > 1 {
                     let own = predicate.as_ref().map(|p| splat(p.clone(), *lanes));
                     conjunction(mask.clone(), own)
@@ -130,10 +132,11 @@ impl Lanes {
         let value = self.expr(value);
         let vector = value.ty().lanes > 1;
         // Affine values are substituted, so that indices made of them are seen to be dense.
-        let affine = matches!(simplify_index(&value).kind(), ExprKind::Ramp(..) | ExprKind::Broadcast(_));
+        let simple = self.indices.simplify(&value);
+        let affine = matches!(simple.kind(), ExprKind::Ramp(..) | ExprKind::Broadcast(_));
         let by = match (vector, affine) {
             (false, _) => None,
-            (true, true) => Some(simplify_index(&value)),
+            (true, true) => Some(simple),
             (true, false) => Some(Expr::new(ExprKind::Var(name.clone()), value.ty())),
         };
         let body = self.bound(name, by, |l| l.stmt(body))?;
@@ -293,7 +296,7 @@ impl Lanes {
         let Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } = s else { return Ok(s) };
         let private = self.private.contains(&buffer);
         let at = self.expr(&index);
-        let at = if private { slot(&at, self.lanes) } else { simplify_index(&at) };
+        let at = if private { slot(&at, self.lanes) } else { self.indices.simplify(&at) };
         let (value, predicate) = if at.ty().lanes > 1 {
             let own = predicate.map(|p| splat(p, self.lanes));
             (splat(self.expr(&value), self.lanes), conjunction(self.mask.clone(), own))
@@ -335,7 +338,7 @@ impl Lanes {
     ) -> Stmt {
         let private = self.private.contains(buffer);
         let at = self.expr(index);
-        let at = if private { slot(&at, self.lanes) } else { simplify_index(&at) };
+        let at = if private { slot(&at, self.lanes) } else { self.indices.simplify(&at) };
         let value = splat(self.expr(value), self.lanes);
         let own = predicate.map(|p| splat(self.expr(p), self.lanes));
         let active = conjunction(self.mask.clone(), own);
