@@ -56,7 +56,7 @@ impl Sum {
             }
         }
         let own = f.vars.iter().zip(args).filter(|(v, a)| is_var(a, v.name()));
-        let vars: Vec<Var> = own.map(|(v, _)| v.clone()).collect();
+        let vars: Vec<Var> = own.map(|(v, _)| *v).collect();
         let is_known =
             |v: &Name| vars.iter().any(|own| own.name() == v) || loops.iter().any(|r| r.name == *v);
         let reads_known = |e: &Expr| variables(e).iter().all(is_known);
@@ -138,7 +138,7 @@ pub(super) fn share_sums(p: &mut Pipeline, made: &FxHashSet<Name>) -> Vec<Name> 
         let needs = sum.needs(p);
         // What is computed slice by slice has one reader, which knows the slice.
         if needs.is_disjoint(&p.slices.iter().cloned().collect()) {
-            let left = groups.iter_mut().fold(Some(sum), |sum, g| g.take(sum?, &needs));
+            let left = groups.iter_mut().try_fold(sum, |sum, g| g.take(sum, &needs));
             groups.extend(left.map(|sum| Group { needs, sums: vec![sum] }));
         }
     }
