@@ -98,3 +98,46 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     }
     rest_a.iter().zip(rest_b).fold(lanes.iter().sum(), |sum, (a, b)| sum + a * b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_are_the_same_on_any_threads() {
+        let pools = [1, 2, 3].map(Pool::new);
+        for n in [0, 1, PIECE - 1, PIECE, PIECE + 1, FEW * PIECE + 1, 31 * PIECE + 77] {
+            let a: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin()).collect();
+            let b: Vec<f64> = (0..n).map(|i| 1.0 / (1.0 + i as f64)).collect();
+            let plain: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+            let expected = Workers::Rayon.dot(&a, &b);
+            assert!((expected - plain).abs() <= 1e-13 * (1.0 + plain.abs()), "{n}: {expected} for {plain}");
+            for pool in &pools {
+                let workers = Workers::Pool(pool);
+                assert_eq!(workers.dot(&a, &b).to_bits(), expected.to_bits(), "{n}");
+                let mut c = vec![f64::NAN; n];
+                workers.zip(&mut c, [&a, &b], |a, b| a + 2.0 * b);
+                assert!((0..n).all(|i| c[i] == a[i] + 2.0 * b[i]), "{n}");
+                workers.map(&mut c, &a, |a| -a);
+                assert!((0..n).all(|i| c[i] == -a[i]), "{n}");
+                let starts = workers.pass([&mut c], [&a], |start, [c], [a]| {
+                    c.copy_from_slice(a);
+                    (start, a.len())
+                });
+                assert!(starts.is_sorted() && starts.iter().map(|(_, length)| length).sum::<usize>() == n);
+                assert_eq!(c, a);
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_is_nan_if_any_is() {
+        let mut v = vec![0.5; 20 * PIECE];
+        v[7 * PIECE + 3] = -2.0;
+        let pool = Pool::new(2);
+        assert_eq!(Workers::Pool(&pool).largest([&v], |[v], i| v[i]), 2.0);
+        v[19 * PIECE] = f64::NAN;
+        assert!(Workers::Pool(&pool).largest([&v], |[v], i| v[i]).is_nan());
+        assert_eq!(Workers::Rayon.largest([&[]], |[v], i| v[i]), 0.0);
+    }
+}

@@ -20,6 +20,9 @@ use sumsq_codegen::runtime::{Buffer, Pool, Scalar};
 use sumsq_codegen::{Expr, Param, Part, Pipeline, Schedule, Target};
 use sumsq_energy::model::Energy;
 
+/// Vectors of a solve.
+const VECTORS: u64 = 16;
+
 impl PipelineEnergy {
     /// Names of the unknowns.
     pub(super) fn names(&self) -> Vec<&str> {
@@ -326,9 +329,9 @@ impl PipelineSolver {
     fn memory(&self, model: &PipelineModel<'_>) -> Result<Memory, PipelineEnergyError> {
         let (inputs, buffers) = model.numbers.bytes();
         let kept: u64 = model.kept.bytes().map(|(_, bytes)| bytes).sum();
-        // x, its trial, b, d, r, z, p, q, and four diagonals.
+        // x, its trial, the step between them, g, b, d, r, z, p, q; the damping, four diagonals and the channel of each scalar.
         let kept = kept + model.beside.as_ref().map_or(0, Beside::bytes);
-        let buffers = buffers + kept + 12 * (model.numbers.len() * size_of::<f64>()) as u64;
+        let buffers = buffers + kept + VECTORS * (model.numbers.len() * size_of::<f64>()) as u64;
         let limit = MemoryLimit::bytes(self.options.max_memory, inputs);
         let too_much = |limit| PipelineEnergyError::Memory { needed: inputs.saturating_add(buffers), limit };
         Memory::within(inputs, buffers, limit).map_err(too_much)
