@@ -2,8 +2,9 @@
 
 use crate::check::{flat, on_threads};
 use sumsq_codegen::ScalarType::F64;
+use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::gradient::{propagate_adjoints, schedule};
-use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var, boundary};
+use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, Schedule, Source, Var, boundary};
 use sumsq_codegen_testing::native;
 use sumsq_codegen_testing::random::differentiable::values;
 use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_over};
@@ -38,6 +39,23 @@ fn near(a: &Realization, b: &Realization) {
     }
 }
 
+/// Does the code of `p` under `s` give what the evaluator gives, on any threads, for inputs of these domains and these parameters?
+fn assert_as_evaluated(
+    (p, s, compiled): (&Pipeline, &Schedule, &Compiled),
+    inputs: &[(&str, &[(i32, usize)])],
+    params: &[(&str, f64)],
+    domains: &[Vec<(i32, usize)>],
+) {
+    let mut rng = Rng::new(5);
+    let mut b = Bindings::default();
+    b.inputs.extend(inputs.iter().map(|(name, domain)| ((*name).into(), values(&[F64], domain, &mut rng))));
+    b.params.extend(params.iter().map(|(name, v)| ((*name).into(), Value::Float(*v))));
+    let expected = evaluate_over(p, &b, domains).unwrap();
+    for (came, want) in on_threads(p, compiled, &b, domains, s).iter().zip(&expected) {
+        near(came, want);
+    }
+}
+
 #[test]
 fn one_sweep_for_all_elements() {
     let p = filter();
@@ -54,18 +72,9 @@ fn one_sweep_for_all_elements() {
     );
     let compiled = native::compile(&p, &s).unwrap();
     for (kernel, (w, h)) in [((3, 5), (37, 21)), ((4, 2), (8, 16)), ((1, 11), (70, 5)), ((2, 1), (9000, 3))] {
-        let mut rng = Rng::new(5);
-        let mut b = Bindings::default();
-        for (name, domain) in
-            [("image", [(0, w), (0, h)]), ("w", [(0, w), (0, h)]), ("kernel", [(0, kernel.0), (0, kernel.1)])]
-        {
-            b.inputs.insert(name.into(), values(&[F64], &domain, &mut rng));
-        }
-        let domains = [vec![(0, kernel.0), (0, kernel.1)], vec![]];
-        let expected = evaluate_over(&p, &b, &domains).unwrap();
-        for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
-            near(came, want);
-        }
+        let (image, kernel) = ([(0, w), (0, h)], [(0, kernel.0), (0, kernel.1)]);
+        let inputs: [(&str, &[(i32, usize)]); 3] = [("image", &image), ("w", &image), ("kernel", &kernel)];
+        assert_as_evaluated((&p, &s, &compiled), &inputs, &[], &[kernel.to_vec(), vec![]]);
     }
 }
 
@@ -98,48 +107,37 @@ fn numbers_of_one_definition_share_a_sweep() {
         "split(out_y, out_y_strip, out_y_row, 16, guard) rfactor(out_y_strip as strip, out_n as strip_out_n";
     assert!(text.contains(strips), "{text}");
     let compiled = native::compile(&p, &s).unwrap();
-    let mut rng = Rng::new(5);
-    let mut b = Bindings::default();
-    for (name, domain) in [("c", vec![(0, 2), (0, 3)]), ("w", vec![(0, 37), (0, 21), (0, 3)])] {
-        b.inputs.insert(name.into(), values(&[F64], &domain, &mut rng));
-    }
-    b.params.extend([("gain".into(), Value::Float(0.3)), ("bias".into(), Value::Float(0.1))]);
+    let inputs: [(&str, &[(i32, usize)]); 2] = [("c", &[(0, 2), (0, 3)]), ("w", &[(0, 37), (0, 21), (0, 3)])];
     let domains = [vec![(0, 2), (0, 3)], vec![], vec![]];
-    let expected = evaluate_over(&p, &b, &domains).unwrap();
-    for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
-        near(came, want);
-    }
+    assert_as_evaluated((&p, &s, &compiled), &inputs, &[("gain", 0.3), ("bias", 0.1)], &domains);
 }
 
-/// A sum that reads the result of another over the same iterations stays apart from it.
+/// The slope of a scale reads that of the mean of what was scaled, over the same pixels: one sweep for both would depend on itself.
 #[test]
 fn sums_that_depend_on_each_other_stay_apart() {
-    let mut p = Pipeline::new("chain");
+    let mut p = Pipeline::new("centred");
     let image = p.input(Input::strided("image", &[F64], 2));
-    let [mean, scale] = ["mean", "scale"].map(|name| p.param(name, F64));
+    let scale = p.param("scale", F64);
     let [x, y] = Var::all(["x", "y"]);
-    let apart = p.define("apart", [x, y], (image.of((x, y)) - mean) * scale);
-    p.output_strided(&apart, Constraint::defaults(2));
-    let d = propagate_adjoints(&mut p, &[("apart", "image")], &["mean", "scale"]).unwrap();
-    p.outputs.clear();
-    // The slope of d_scale, twice over: its adjoint is a sum over the same pixels that reads d_mean.
-    let [slope, other] = ["mean", "scale"].map(|name| d.of(name).unwrap().clone());
+    let scaled = p.define("scaled", [x, y], image.of((x, y)) * scale);
+    let r = RDom::new([("rx", image.min(0), image.extent(0)), ("ry", image.min(1), image.extent(1))]);
+    let total = p.sum("sum", &r, scaled.of((r.var(0), r.var(1))));
+    let mean = p.define("mean", [], total / (image.extent(0) * image.extent(1)).cast(F64));
     let at: [Expr; 0] = [];
-    let both = p.define("both", [], slope.at(&at, 0) * other.at(&at, 0));
-    p.output(&both);
-    let d = propagate_adjoints(&mut p, &[], &["mean", "scale", "image"]).unwrap();
-    for name in ["mean", "scale"] {
+    let centred = p.define("centred", [x, y], (scaled.of((x, y)) - mean.at(&at, 0)).sin());
+    p.output_strided(&centred, Constraint::defaults(2));
+    let d = propagate_adjoints(&mut p, &[("centred", "image")], &["scale", "mean"]).unwrap();
+    p.outputs.clear();
+    for name in ["scale", "mean"] {
         p.output_strided(d.of(name).unwrap(), Constraint::defaults(0));
     }
-    p.output_strided(d.of("image").unwrap(), Constraint::defaults(2));
+    let sums = |f: &str| p.funcs[f].updates.iter().filter(|u| !u.rdom.vars.is_empty()).count();
+    assert_eq!(["d_scale", "d_mean"].map(sums), [1, 1]);
+    let loops =
+        |f: &str| p.funcs[f].updates[0].rdom.vars.iter().map(|r| (&r.min, &r.extent)).collect::<Vec<_>>();
+    assert_eq!(loops("d_scale"), loops("d_mean"));
     let s = schedule(&p, &[("image", &[400, 300])], &[], &[]).unwrap();
     let compiled = native::compile(&p, &s).unwrap();
-    let mut b = Bindings::default();
-    b.inputs.insert("image".into(), values(&[F64], &[(0, 19), (0, 11)], &mut Rng::new(7)));
-    b.params.extend([("mean".into(), Value::Float(0.3)), ("scale".into(), Value::Float(1.7))]);
-    let domains = [vec![], vec![], vec![], vec![(0, 19), (0, 11)]];
-    let expected = evaluate_over(&p, &b, &domains).unwrap();
-    for (came, want) in on_threads(&p, &compiled, &b, &domains, &s).iter().zip(&expected) {
-        near(came, want);
-    }
+    let inputs: [(&str, &[(i32, usize)]); 1] = [("image", &[(0, 19), (0, 11)])];
+    assert_as_evaluated((&p, &s, &compiled), &inputs, &[("scale", 1.7)], &[vec![], vec![]]);
 }

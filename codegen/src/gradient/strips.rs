@@ -88,8 +88,8 @@ impl Maker<'_> {
         {
             let vector = format!("{}_vector", loops[swept]);
             let swept = std::mem::replace(&mut loops[swept], vector);
-            let most = (ACCUMULATORS / f.types().len().max(1) as i64).max(1);
-            let most = most.min((NODES / self.nodes(f, k).max(1)) as i64).max(1);
+            let registers = (ACCUMULATORS / f.types().len() as i64).max(1);
+            let most = ((NODES / self.nodes(f, k).max(1)) as i64).clamp(1, registers);
             // Terms of which each reads elements of its own gain nothing by being added in one sweep.
             let reads = calls_in(&u.values);
             let shares =

@@ -87,7 +87,7 @@ impl Workers<'_> {
     }
 }
 
-/// a.b of one piece.
+/// a.b on the calling thread.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let ((a, rest_a), (b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     let mut lanes = [0.0; LANES];

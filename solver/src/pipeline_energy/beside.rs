@@ -106,11 +106,7 @@ impl<'a> Beside<'a> {
     pub(super) fn add_derivatives(&mut self, x: &[f64], to: &mut Derivatives) {
         let own = self.own(x);
         let Beside { model, threads, columns, .. } = self;
-        let d = threads.run(|| {
-            let mut d = Derivatives::default();
-            model.linearise(&own, &mut d);
-            d
-        });
+        let d = derivatives(model, threads, &own);
         if d.first_order.is_some() {
             to.first_order = Some(to.diagonal.clone());
         }
@@ -147,11 +143,7 @@ impl<'a> Beside<'a> {
         let Beside { model, threads, columns, .. } = self;
         let mut slope = |h: f64| {
             let at: Vec<f64> = own.iter().zip(&along).map(|(x, p)| x + h * p).collect();
-            threads.run(|| {
-                let mut d = Derivatives::default();
-                model.linearise(&at, &mut d);
-                d.gradient
-            })
+            derivatives(model, threads, &at).gradient
         };
         let (ahead, behind) = (slope(h), slope(-h));
         for ((&i, a), b) in columns.iter().zip(ahead).zip(behind) {
@@ -165,4 +157,13 @@ impl<'a> Beside<'a> {
         let Beside { model, threads, .. } = self;
         threads.run(|| model.accepted(&own)).is_some()
     }
+}
+
+/// Derivatives at x, on these threads.
+fn derivatives(model: &mut AssembledModel<'_>, threads: &Threads, x: &[f64]) -> Derivatives {
+    threads.run(|| {
+        let mut d = Derivatives::default();
+        model.linearise(x, &mut d);
+        d
+    })
 }

@@ -9,6 +9,7 @@
 //! Differences say nothing at kinks: where a residual bends between two points, the two disagree.
 
 use crate::assembled::random::Random;
+use crate::outer::vectors::dot;
 use crate::pipeline_energy::PipelineEnergy;
 use crate::pipeline_energy::compiled::{Kept, Numbers, Routine, Routines, compile};
 use crate::pipeline_energy::derive::{Base, OverUnknowns, parts_of};
@@ -208,10 +209,6 @@ impl Checker<'_, '_> {
         }
         Ok(sum)
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// The larger; NaN wins.

@@ -105,8 +105,6 @@ impl<'a> PipelineModel<'a> {
 
     /// M of A = J^T J + diag(damping), without the scalars that are held.
     pub(super) fn inverse(&self, damping: &[f64]) -> Inverse<'a> {
-        let is_held = |i: usize| self.held.as_ref().is_some_and(|held| held[i] != 0.0);
-        let free = |i: usize| !is_held(i) && self.diagonal[i] > 0.0;
         let mut diagonal = vec![0.0; damping.len()];
         let has_none = self.kind == Preconditioner::None;
         self.workers().zip(&mut diagonal, [&self.diagonal, damping], |a, d| match a {
@@ -116,7 +114,7 @@ impl<'a> PipelineModel<'a> {
         });
         self.held.iter().for_each(|held| clear(self.workers(), &mut diagonal, held));
         let blocks = self.blocks.iter().filter_map(|(range, a)| {
-            let own: Vec<usize> = range.clone().filter(|&i| free(i)).collect();
+            let own: Vec<usize> = range.clone().filter(|&i| diagonal[i] != 0.0).collect();
             let at = |i: usize, j: usize| a[(own[i] - range.start, own[j] - range.start)];
             let mut a = DMatrix::from_fn(own.len(), own.len(), at);
             for (k, &i) in own.iter().enumerate() {
@@ -125,8 +123,8 @@ impl<'a> PipelineModel<'a> {
             // One that is not positive definite is left to the diagonal.
             Some((Cholesky::new(a)?, own))
         });
-        let workers = Workers::Pool(self.numbers.pool);
-        Inverse { workers, blocks: blocks.collect(), diagonal, held: self.held.clone() }
+        let (workers, blocks) = (Workers::Pool(self.numbers.pool), blocks.collect());
+        Inverse { workers, diagonal, blocks, held: self.held.clone() }
     }
 }
 
