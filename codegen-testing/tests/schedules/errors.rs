@@ -124,8 +124,8 @@ fn storage() {
         ("h: unroll(y)", "h: unroll(y): the extent has no small constant bound; split the loop first"),
         ("h: parallel(z)", "h: parallel(z): z is not a loop here; the loops are x y"),
         (
-            "h: split(x, xo, xi, 8, predicate) vectorize(xi) f: compute_at(h, xi)",
-            "f: compute_at(h, xi): the level is inside a vectorised loop",
+            "h: split(x, xo, xi, 32, predicate) gpu_lanes(xi) f: compute_at(h, xi)",
+            "f: compute_at(h, xi): the level is inside of a loop of lanes",
         ),
     ] {
         assert_eq!(refused(&chain(), &schedule(text)), message);

@@ -9,6 +9,7 @@ mod folding;
 mod gpu;
 mod histograms;
 mod hoisting;
+mod inside_lanes;
 mod joint_loops;
 mod lanes;
 mod loops;

@@ -203,9 +203,9 @@ fn refusals() {
             "f: compute_at(g, y): in the version for scale > 2: y is not a loop here; the loops are x yi yo",
         ),
         (
-            "g: specialize(scale > 2) { split(x, xo, xi, 4, guard) vectorize(xi) reorder(y, xi, xo) } f: compute_at(g, y) \
+            "g: specialize(scale > 2) { split(x, xo, xi, 32, guard) gpu_lanes(xi) reorder(y, xi, xo) } f: compute_at(g, y) \
              in_(h, as f_h)",
-            "f: compute_at(g, y): in the version for scale > 2: the level is inside a vectorised loop",
+            "f: compute_at(g, y): in the version for scale > 2: the level is inside of a loop of lanes",
         ),
         ("g: partition(y, always)", "g: partition(y, always): there is no condition on this loop"),
         ("g: partition(z, never)", "g: partition(z, never): z is not a loop here; the loops are x y"),

@@ -20,10 +20,10 @@ const REGISTER_ELEMENTS: i64 = 64;
 /// Bytes of a Func that lie in the frame without being told to, where they would be allocated in each iteration.
 const STACK_BYTES: i64 = 16 << 10;
 
-/// Has `f` so few elements, rows being padded?
-fn is_small(f: &FuncPlan, elements: Option<i64>) -> bool {
+/// Has `f` so few elements, rows being padded, for all lanes around together?
+fn is_small(scope: &Scope, f: &FuncPlan, elements: Option<i64>) -> bool {
     let bytes: i64 = f.func.types().iter().map(|ty| ty.bytes() as i64).sum();
-    elements.is_some_and(|n| n.saturating_mul(bytes) <= STACK_BYTES)
+    elements.is_some_and(|n| n.saturating_mul(bytes).saturating_mul(scope.lanes()) <= STACK_BYTES)
 }
 
 /// Decides region and memory of `f`, which has intermediate storage and this region at its store level.
@@ -43,7 +43,7 @@ pub(super) fn allocate(
             Memory::Register
         }
         None => match scope.surroundings() {
-            Surroundings::Host if f.store != Level::Root && is_small(f, elements) => Memory::Stack,
+            Surroundings::Host if f.store != Level::Root && is_small(scope, f, elements) => Memory::Stack,
             Surroundings::Host => Memory::Heap,
             Surroundings::Block => Memory::Shared,
             Surroundings::Thread => Memory::Stack,

@@ -67,6 +67,18 @@ impl<'p> Scope<'p> {
         }
     }
 
+    /// Lanes of the vectors around: each has storage of its own for what is computed here.
+    pub fn lanes(&self) -> i64 {
+        let lanes = self.around.iter().filter_map(|a| match a {
+            Around::Loop(_, var, ForKind::Vectorized) => {
+                let [first, last] = self.facts.range(var)?;
+                self.facts.upper(&(last - first + 1))
+            }
+            _ => None,
+        });
+        lanes.product()
+    }
+
     /// `cond` holds here, and may hold again after it did not.
     pub fn enter_gate(&mut self, cond: &Expr) {
         self.facts.assume(cond);

@@ -109,15 +109,16 @@ impl Display for Sliding {
     }
 }
 
-/// Storage outside of a parallel loop must not be written inside it.
+/// Storage outside of a loop whose iterations run at the same time must not be written inside it.
 pub(super) fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error> {
-    let parallel = scope.since_store(f).iter().find_map(|a| match a {
-        Around::Loop(l, _, kind) if kind.is_parallel() => Some(own_var(l)),
+    let at_once = scope.since_store(f).iter().find_map(|a| match a {
+        Around::Loop(l, _, kind) if kind.is_parallel() => Some(("parallel", own_var(l))),
+        Around::Loop(l, _, kind) if kind.is_vector() => Some(("vectorised", own_var(l))),
         _ => None,
     });
-    match parallel {
-        Some(v) => {
-            let rule = format!("iterations of the parallel loop {v} would share the storage");
+    match at_once {
+        Some((kind, v)) => {
+            let rule = format!("iterations of the {kind} loop {v} would share the storage");
             Err(illegal(&f.stages[0].id, "store_at", rule))
         }
         None => Ok(()),

@@ -5,7 +5,7 @@ use crate::expr::{Expr, Name};
 use crate::plan::apply_schedule::expressions::of_parameters;
 use crate::plan::apply_schedule::loops::find_dim;
 use crate::plan::plans::{Bound, FuncPlan, Level, Stage, illegal};
-use crate::schedule::{Directive, StageId};
+use crate::schedule::{Directive, ForKind, StageId};
 use crate::types::Type;
 use indexmap::IndexMap;
 
@@ -181,8 +181,8 @@ fn check_level(stage: &Stage, var: &Name, text: &str) -> Result<(), String> {
         Error::Schedule { rule, .. } => rule,
         e => e.to_string(),
     })?;
-    if stage.dims[i..].iter().any(|d| d.kind.is_vector()) {
-        return Err("the level is inside a vectorised loop".into());
+    if stage.dims[i..].iter().any(|d| d.kind == ForKind::GpuLane) {
+        return Err("the level is inside of a loop of lanes".into());
     }
     let version = |(cond, s): &(Expr, Stage)| {
         check_level(s, var, text).map_err(|rule| format!("in the version for {cond}: {rule}"))
