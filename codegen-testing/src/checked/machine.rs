@@ -38,6 +38,8 @@ pub struct Machine {
     /// Longest chain of dependences that ends in something that the present statement read.
     pub(super) chain: usize,
     folds: FxHashMap<Name, Vec<Option<u32>>>,
+    /// Funcs whose storage is a window that moves, for statements over coordinates.
+    windows: FxHashSet<Name>,
     buffers: FxHashMap<Name, Buffer>,
     /// Outputs in place of inputs: the buffer is the input's.
     in_place: FxHashMap<Name, Name>,
@@ -98,6 +100,11 @@ impl Machine {
     /// Says how the storage of a Func is folded, for statements over coordinates.
     pub fn fold(&mut self, func: &Name, factors: &[Option<u32>]) {
         self.folds.insert(func.clone(), factors.to_vec());
+    }
+
+    /// Says that the storage of a Func is a window: what is realised inside of it again has its slots.
+    pub fn window(&mut self, func: &Name) {
+        self.windows.insert(func.clone());
     }
 
     /// An element of an output, or of the input that it is in place of.
@@ -213,6 +220,12 @@ impl Machine {
         for (min, extent) in region {
             sizes.push((self.scalar(min)?, self.scalar(extent)?));
         }
+        if let Some(outer) = self.realized.get_mut(func).filter(|_| self.windows.contains(func)) {
+            let outer = std::mem::replace(&mut outer.region, sizes);
+            self.run(body)?;
+            self.realized.entry(func.clone()).and_modify(|r| r.region = outer);
+            return Ok(());
+        }
         let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(s.1.max(0) as usize));
         self.count_allocation(func.into(), elements)?;
         self.bound(|m| &mut m.realized, func, Realized { region: sizes, planes: vec![] }, body)
@@ -288,6 +301,7 @@ impl Machine {
                 None if c < min || c >= min + extent => {
                     return Err(format!("{func}{at:?} is outside of its storage {region:?}"));
                 }
+                None if self.windows.contains(func) => slot.push(c - min),
                 None => slot.push(c),
             }
         }

@@ -75,6 +75,7 @@ pub fn run_nests_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domai
         let mut m = Machine::new();
         m.bind_pipeline(p, s, b, domains);
         built.storage.iter().for_each(|(func, s)| m.fold(func, &s.fold));
+        built.storage.iter().filter(|(_, s)| s.window.is_some()).for_each(|(func, _)| m.window(func));
         finish(p, m, &trim(&built.body), domains)
     })
 }

@@ -77,9 +77,7 @@ fn lanes_share_no_storage() {
     assert_eq!(
         refused(
             &resized(),
-            &schedule(&format!(
-                "{LANES} tap: store_at(out.update(0), xo) compute_at(out.update(0), k)"
-            ))
+            &schedule(&format!("{LANES} tap: store_at(out.update(0), xo) compute_at(out.update(0), k)"))
         ),
         "tap: store_at: iterations of the vectorised loop xi would share the storage"
     );

@@ -28,3 +28,4 @@ mod support;
 mod tails;
 mod together;
 mod versions;
+mod windows;

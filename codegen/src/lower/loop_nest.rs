@@ -135,6 +135,9 @@ impl Printer<'_> {
                 text += &format!(", {} modulo {n}", v.name());
             }
         }
+        if let Some(w) = stored.and_then(|s| s.window.as_ref()) {
+            text += &format!(", a window of {} along {}", w.extent, f.func.vars[w.dim].name());
+        }
         text += match stored.map(|s| s.memory) {
             Some(Memory::Stack) => ", on the stack",
             Some(Memory::Register) => ", in registers",

@@ -64,9 +64,10 @@ pub(super) fn allocate(
         Some(before) => before.sizes.iter().zip(sizes).map(|(a, b)| Some((*a)?.max(b?))).collect(),
         None => sizes,
     };
-    found
-        .storage
-        .insert(f.func.name.clone(), Storage { region, hoisted, memory, sizes, fold: f.fold.clone() });
+    found.storage.insert(
+        f.func.name.clone(),
+        Storage { region, hoisted, memory, sizes, fold: f.fold.clone(), window: None },
+    );
     Ok(())
 }
 

@@ -155,7 +155,7 @@ impl<'p> Walk<'p> {
                     walk.scope.facts.assume(&begun);
                     rest(walk)
                 });
-                Ok(branch(begun, body?, None))
+                Ok(branch(if r.windows { begun.likely() } else { begun }, body?, None))
             }
             None => rest(walk),
         })?;

@@ -48,9 +48,10 @@ mod storage_folding;
 mod table;
 mod together;
 mod walk;
+mod windows;
 
 pub use sliding_window::{Sliding, Still};
-pub use storage::Storage;
+pub use storage::{Storage, Window};
 pub use table::RegionTable;
 
 use crate::error::Error;

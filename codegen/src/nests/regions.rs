@@ -19,6 +19,8 @@ pub struct RunUp {
     pub first: Expr,
     /// Number of iterations before that.
     pub length: i64,
+    /// Does a window in registers slide over it? Then the loop is cut where they end.
+    pub windows: bool,
 }
 
 /// Regions of Funcs at the levels that were opened, with the names that are bound there.
@@ -34,6 +36,8 @@ pub struct Regions {
     pub produced: FxHashMap<Name, Vec<Interval>>,
     /// A slid end, and that end before sliding.
     pub unslid: FxHashMap<Name, Expr>,
+    /// A slid end of a loop that begins early, and what it is once all that it reads has begun.
+    pub steady: FxHashMap<Name, Expr>,
     /// Bound names of the bounds of reduction variables.
     pub rvars: FxHashMap<(StageId, Name), (Expr, Expr)>,
     /// Own tile of each sink, and the domain of each output that has storage besides its buffer.

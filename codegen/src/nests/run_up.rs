@@ -5,6 +5,8 @@
 //! longest window takes to fill. In these the Funcs that slide compute what is new to them, as in all others; nothing else runs. Storage
 //! then holds what one iteration reads, however long the chain.
 //!
+//! So does a loop over which a window in registers slides ([`crate::nests::windows`]), also of a single Func.
+//!
 //! Only on a host, and only where all that is placed in the loop slides upwards with it.
 
 use crate::analysis::algebra::Interval;
@@ -17,6 +19,7 @@ use crate::nests::scope::{Around, Scope, Surroundings};
 use crate::nests::sliding_window::find_slides;
 use crate::nests::slots::{Emit, Item};
 use crate::nests::walk::{Walk, open_level};
+use crate::nests::windows;
 use crate::plan::plans::{FuncPlan, Level};
 use crate::schedule::LoopLevel;
 use rustc_hash::FxHashMap;
@@ -39,7 +42,7 @@ impl<'p> Walk<'p> {
         let plain = |f: &&FuncPlan| f.output.is_none() && !f.sink && f.stages.len() == 1;
         let may = !stored
             && here.iter().all(plain)
-            && names.iter().any(|f| feeds(f))
+            && (names.iter().any(|f| feeds(f)) || here.iter().any(|f| windows::is_wanted(f)))
             && self.scope.surroundings() == Surroundings::Host;
         let found = if may { self.measured(cx, j, &level, &here) } else { None };
         self.regions.run_ups.insert(level, found.clone());
@@ -54,7 +57,8 @@ impl<'p> Walk<'p> {
         for f in here {
             length = length.max(tried.fill(f, level, &first)?);
         }
-        let run_up = (length > 0).then_some(RunUp { var: tried.var, first, length })?;
+        let windows = here.iter().any(|f| windows::is_wanted(f));
+        let run_up = (length > 0).then_some(RunUp { var: tried.var, first, length, windows })?;
         let tried = self.tried(cx, j, level, here, Some(&run_up))?;
         here.iter().all(|f| tried.upwards(f, level).is_some()).then_some(run_up)
     }

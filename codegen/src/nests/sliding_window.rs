@@ -150,7 +150,11 @@ pub(super) fn slide(
             false => min(&next, highest),
         };
         let slid = match start(scope, regions, f, whole) {
-            Some(start) => max(&next, &start),
+            Some(start) if scope.facts.proves_le(&start, &next) => next,
+            Some(start) => {
+                regions.steady.insert(name.clone(), next.clone());
+                max(&next, &start)
+            }
             None => Expr::select(first.clone(), whole, next),
         };
         let slid = regions.bind(&mut scope.facts, name.to_string(), &slid);
@@ -175,7 +179,7 @@ pub(super) fn told(f: &FuncPlan, found: Result<Vec<Slide>, Still>) -> Sliding {
 }
 
 /// Returns the start of what is needed, if the loop around began early.
-fn start(scope: &Scope, regions: &Regions, f: &FuncPlan, lowest: &Expr) -> Option<Expr> {
+pub(super) fn start(scope: &Scope, regions: &Regions, f: &FuncPlan, lowest: &Expr) -> Option<Expr> {
     let RunUp { var, first, .. } = regions.run_ups.get(&f.compute)?.as_ref()?;
     let lowest = scope.facts.expand(lowest, var, &regions.unslid);
     Some(substitute(&lowest, &FxHashMap::from_iter([(var.clone(), first.clone())])))

@@ -16,6 +16,25 @@ pub struct Storage {
     pub sizes: Vec<Option<i64>>,
     /// Circular storage per dimension: coordinates modulo this.
     pub fold: Vec<Option<u32>>,
+    /// Registers that hold what one iteration reads, and move.
+    pub window: Option<Window>,
+}
+
+/// A window in registers ([`crate::nests::windows`]), in names that are bound where its Func is computed.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The dimension that slides.
+    pub dim: usize,
+    /// Its number of slots.
+    pub extent: i64,
+    /// The coordinate of the first slot.
+    pub(super) first: Expr,
+    /// The coordinates that an iteration goes on.
+    pub(super) step: i64,
+    /// The first coordinate that is computed.
+    pub(super) start: Expr,
+    /// Along other dimensions the last coordinate, where it may be less than that of the storage.
+    pub(super) last: Vec<Option<Expr>>,
 }
 
 /// Coordinates that are in use at once, per dimension; none where no constant bounds them, or where folding does not pay.

@@ -17,6 +17,7 @@ use crate::nests::scope::{Around, Scope};
 use crate::nests::sinks::own_tile;
 use crate::nests::sliding_window::{check_store_races, slide, told};
 use crate::nests::storage_folding::{check_folds, note_live};
+use crate::nests::windows;
 use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 
 /// Makes what stands at a place, given the walk that is there.
@@ -90,13 +91,23 @@ impl<'p> Walk<'p> {
         parts.extend(computed.filter_map(|f| copy_to_output(&self.regions, &self.found, f)));
         parts = parts.into_iter().map(|s| under(conds, s)).collect();
         parts.push(self.realize(later, level, conds, rest)?);
-        let stored = own.iter().rev().filter(|f| f.store == *level);
         let realized = |body: Stmt, f: &FuncPlan, region: &Vec<(Expr, Expr)>| Stmt::Realize {
             func: f.func.name.clone(),
             region: region.clone(),
             body: Box::new(body),
         };
-        let body = stored.fold(block(parts), |body, f| match self.found.storage.get(&f.func.name) {
+        let windows = own.iter().filter(|f| f.compute == *level);
+        let windows = windows.filter_map(|f| Some((f, self.found.storage.get(&f.func.name)?)));
+        let body = windows.fold(block(parts), |body, (f, store)| match &store.window {
+            Some(w) => realized(
+                block(vec![body].into_iter().chain(windows::moved(f, store)).collect()),
+                f,
+                &w.region(store),
+            ),
+            None => body,
+        });
+        let stored = own.iter().rev().filter(|f| f.store == *level);
+        let body = stored.fold(body, |body, f| match self.found.storage.get(&f.func.name) {
             Some(store) => realized(body, f, &store.region),
             None => body,
         });
@@ -199,7 +210,9 @@ fn open(
     if f.compute == *level {
         let required = region(scope, regions, name, level)?;
         let slides = slide(scope, regions, f, &required);
-        note_live(scope, regions, found, f, (&required, slides.as_deref().unwrap_or_default()));
+        let slid = slides.as_deref().unwrap_or_default();
+        note_live(scope, regions, found, f, (&required, slid));
+        windows::note(scope, regions, found, f, (&required, slid));
         let is_only = scope.since_store(f).iter().filter(|a| matches!(a, Around::Loop(..))).count() == 1;
         note_once(scope, regions, found, f, slides.is_ok() && is_only);
         found.sliding.insert(name.clone(), told(f, slides));

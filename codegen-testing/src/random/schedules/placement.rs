@@ -71,6 +71,8 @@ impl Scheduler<'_> {
                 self.push(pure, Directive::FoldStorage { var, factor });
             } else if outer > at && self.rng.percent(20) {
                 self.push(pure, Directive::StoreWhole);
+            } else if outer > at && self.rng.percent(30) {
+                self.push(pure, Directive::StoreIn(Memory::Register));
             }
         }
         true

@@ -21,7 +21,7 @@
 //! become one: inlined stencils call the same place along many ways, and simplifying its index takes longest here.
 
 use super::simplify::simplify_index;
-use crate::analysis::algebra::forms::gcd;
+use crate::analysis::algebra::forms::{Polys, gcd};
 use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::{Interner, Memo, any, rewrite};
 use crate::expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name};
@@ -209,12 +209,17 @@ impl Flatten<'_> {
         lets.into_iter().rev().fold(s, |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) })
     }
 
-    /// A Func inside of its own hoisted storage: it has the memory and the pitches of that, but minima of its own.
+    /// A Func inside of its own storage, which is hoisted or holds a window: it has the memory and the pitches of that, but minima of its own.
     fn realize_inside(&mut self, outer: Vec<Dim>, func: &Name, region: &[(Expr, Expr)], body: &Stmt) -> Stmt {
         let mut dims = outer.clone();
         let mut lets = vec![];
         for (d, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| dim.fold.is_none()) {
             let min = simplify_index(&self.expr(&region[d].0));
+            // Names cancel in plain sight: a window in registers has constant places.
+            if Polys::default().of(&min).is_plain() {
+                dim.min = Some(min);
+                continue;
+            }
             let name: Name = format!("{func}.inner.min.{d}").into();
             dim.min = Some(Expr::new(ExprKind::Var(name.clone()), min.ty()));
             lets.push((name, min));
