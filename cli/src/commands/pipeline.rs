@@ -263,10 +263,15 @@ const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
 /// The median time of runs that are as many as take a second, at least five, behind one that is not counted.
 fn bench(prepared: &Prepared, given: &[Planar], pool: &Pool, compiled: Duration) -> Result<String, Failure> {
-    let buffers = prepared.buffers(given).map_err(Failure::input)?;
-    let named: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
-    let mut bound = prepared.compiled().bind(&named, &prepared.params()).map_err(Failure::input)?;
-    let mut run = || bound.run(pool).map_err(Failure::input);
+    let runs = prepared.runs(given);
+    let buffers = runs.iter().map(|inputs| prepared.buffers(inputs)).collect::<Result<Vec<_>, _>>();
+    let buffers = buffers.map_err(Failure::input)?;
+    let mut bound = vec![];
+    for buffers in &buffers {
+        let named: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
+        bound.push(prepared.compiled().bind(&named, &prepared.params()).map_err(Failure::input)?);
+    }
+    let mut run = || bound.iter_mut().try_for_each(|bound| bound.run(pool).map_err(Failure::input));
     run()?;
     let (started, mut times) = (Instant::now(), vec![]);
     while times.len() < 5 || started.elapsed() < LONG_ENOUGH {
@@ -276,7 +281,7 @@ fn bench(prepared: &Prepared, given: &[Planar], pool: &Pool, compiled: Duration)
     }
     times.sort_unstable();
     let median = times[times.len() / 2].as_secs_f64();
-    let pixels: f64 = buffers.last().map_or(0.0, |(_, b)| b.spec().len() as f64);
+    let pixels: f64 = buffers.iter().filter_map(|of| of.last()).map(|(_, b)| b.spec().len() as f64).sum();
     Ok(format!(
         "{}: {:.3} ms, {:.0} million values of the output a second, median of {} runs by {} threads; compiled in {:.0} ms\n",
         prepared.algorithm.application.name,

@@ -108,12 +108,15 @@ fn a_schedule_is_a_name_or_a_file() {
 #[test]
 fn how_long_it_takes_and_where() {
     let bench = fit();
-    write(&bench, "in.png", &noise(64, 64, 1, 8));
-    let run =
-        bench.sumsq(&["pipeline", "blur", "--input", "in.png", "--bench", "--profile", "--schedule", "root"]);
-    run.succeeds();
-    assert!(run.stdout.starts_with("blur: ") && run.stdout.contains(" ms, "), "{}", run.stdout);
-    assert!(run.stderr.contains("across"), "{}", run.stderr);
+    // A run is of all channels.
+    for channels in [1, 3] {
+        write(&bench, "in.png", &noise(64, 64, channels, 8));
+        let line = ["pipeline", "blur", "--input", "in.png", "--bench", "--profile", "--schedule", "root"];
+        let run = bench.sumsq(&line);
+        run.succeeds();
+        assert!(run.stdout.starts_with("blur: ") && run.stdout.contains(" ms, "), "{}", run.stdout);
+        assert!(run.stderr.contains("across"), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -87,9 +87,10 @@ impl Printer<'_> {
                     None => then,
                 }
             }
-            Stmt::Realize { func, body, .. } => match self.store(func) {
-                Some(header) => under(header, &self.stmt(body)),
-                None => self.stmt(body),
+            // A window is stored once, and moves inside.
+            Stmt::Realize { func, region, body } => match self.store(func) {
+                Some(header) if !self.moves(func, region) => under(header, &self.stmt(body)),
+                _ => self.stmt(body),
             },
             Stmt::Produce { stage, body } => under(format!("produce {stage}"), &self.stmt(body)),
             Stmt::Provide { func, to, .. } => {
@@ -122,6 +123,12 @@ impl Printer<'_> {
             }
             _ => text + &rest_text,
         }
+    }
+
+    /// Is this the place of a window in an iteration?
+    fn moves(&self, func: &Name, region: &[(Expr, Expr)]) -> bool {
+        let window = self.built.storage.get(func).and_then(|s| s.window.as_ref());
+        window.is_some_and(|w| region[w.dim].0.as_int() != Some(0))
     }
 
     /// The line that allocates storage, where there is something to say.

@@ -23,8 +23,8 @@ use crate::plan::plans::FuncPlan;
 use crate::schedule::{ForKind, Memory};
 use rustc_hash::FxHashMap;
 
-/// Lanes that are moved at once.
-const LANES: i64 = 16;
+/// Bytes that are moved at once.
+const VECTOR: i64 = 64;
 
 /// Most vectors that an iteration moves: about as many registers as there are.
 const MOST: i64 = 32;
@@ -76,7 +76,8 @@ fn window(
     let step = constant(&sub(&substitute(&first, &next), &first)).filter(|&n| n >= 1)?;
     let others = || (0..required.len()).filter(|&other| other != d);
     let elements = others().try_fold(1i64, |n, other| n.checked_mul(store.sizes[other]?))?;
-    if extent > i64::from(i32::MAX) || (extent - step).checked_mul(elements)? > MOST * LANES {
+    let tuple = f.func.types().len() as i64;
+    if extent > i64::from(i32::MAX) || (extent - step).checked_mul(elements)? * tuple > MOST * lanes(f) {
         return None;
     }
     // Where rows may be shorter than their storage, nothing lies behind their ends.
@@ -87,6 +88,12 @@ fn window(
     let last = (0..required.len()).map(|other| if other == d { None } else { last(other) }).collect();
     let start = start(scope, regions, f, &required[d].min)?;
     Some(Window { dim: d, extent, first, step, start, last })
+}
+
+/// Values of each element of `f` that are moved at once.
+fn lanes(f: &FuncPlan) -> i64 {
+    let widest = f.func.types().iter().map(|ty| ty.bytes() as i64).max();
+    VECTOR / widest.unwrap_or(1).max(1)
 }
 
 impl Window {
@@ -136,7 +143,7 @@ fn row(f: &FuncPlan, store: &Storage, window: &Window, [to, from]: [Expr; 2]) ->
         body = match i {
             // The last vector of several ends with the row: no value is moved twice before all are read.
             0 => {
-                let lanes = n.min(LANES);
+                let lanes = n.min(lanes(f));
                 let begins = (0..(n + lanes - 1) / lanes).map(|k| (k * lanes).min(n - lanes));
                 block(begins.map(|k| along(offset(min, k), lanes, ForKind::Vectorized)).collect())
             }

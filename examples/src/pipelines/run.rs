@@ -147,8 +147,18 @@ impl Prepared {
         written.map(|b| (b.name.to_string(), b.ty)).collect()
     }
 
-    /// Runs on these inputs, in the order of the slots and then of the weights; the outputs by name, then `d.` and the name of each input and
-    /// parameter that there is a slope by. Where the application takes planes, it runs for each plane of inputs that have one dimension more.
+    /// The inputs of each run that these are for: of one, or where the application takes planes of one for each plane of inputs that have one
+    /// dimension more.
+    pub fn runs(&self, inputs: &[Planar]) -> Vec<Vec<Planar>> {
+        if !self.algorithm.runs_by_planes(inputs) {
+            return vec![inputs.to_vec()];
+        }
+        let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
+        (0..planes as usize).map(|c| inputs.iter().map(|input| input.plane(c)).collect()).collect()
+    }
+
+    /// Runs on these inputs ([`Prepared::runs`]), in the order of the slots and then of the weights; the outputs by name, then `d.` and the name of
+    /// each input and parameter that there is a slope by.
     ///
     /// # Errors
     /// As of [`Prepared::buffers`], and what the engine refuses.
@@ -156,11 +166,9 @@ impl Prepared {
         if !self.algorithm.runs_by_planes(inputs) {
             return self.run_once(pool, inputs);
         }
-        let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
-        let mut all: Vec<(String, Planar)> = vec![];
-        for c in 0..planes {
-            let inputs: Vec<Planar> = inputs.iter().map(|input| input.plane(c as usize)).collect();
-            for (k, (name, plane)) in self.run_once(pool, &inputs)?.into_iter().enumerate() {
+        let (runs, mut all) = (self.runs(inputs), Vec::<(String, Planar)>::new());
+        for inputs in &runs {
+            for (k, (name, plane)) in self.run_once(pool, inputs)?.into_iter().enumerate() {
                 match all.get_mut(k) {
                     // All planes have the same parameters.
                     Some((_, sum)) if plane.extents.is_empty() => sum.values.add(&plane.values),
@@ -170,7 +178,7 @@ impl Prepared {
             }
         }
         let planar = all.iter_mut().filter(|(_, output)| !output.extents.is_empty());
-        planar.for_each(|(_, output)| output.extents.push(planes));
+        planar.for_each(|(_, output)| output.extents.push(runs.len() as i32));
         Ok(all)
     }
 
