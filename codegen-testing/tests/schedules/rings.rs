@@ -194,11 +194,11 @@ fn what_is_not_folded() {
     // Columns of a constant number, less than sixteen, lie dense: fewer take less.
     let tiles = "out: split(x, xa, xr, 8, guard) split(xr, xb, xi, 2, guard) f: store_at(out, xa) compute_at(out, xb)";
     assert_eq!(stored(&steady, tiles), ", x modulo 4, on the stack");
-    // Registers have no places that a run chooses.
+    // Registers have no places that a run chooses: what they hold moves.
     let small = "out: split(x, xo, xi, 4, guard) split(y, yo, yi, 4, guard) reorder(xi, yi, xo, yo)
                  f: store_at(out, xo) compute_at(out, yi)";
     assert_eq!(stored(&steady, small), ", y modulo 2, on the stack");
-    assert_eq!(stored(&steady, &format!("{small} store_in(register)")), ", in registers");
+    assert_eq!(stored(&steady, &format!("{small} store_in(register)")), ", a window of 2 along y, in registers");
 }
 
 /// Storage that has no constant size unless it is folded.
