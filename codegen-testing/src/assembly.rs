@@ -19,6 +19,16 @@ pub fn avx512_vbmi() -> Target {
     level("x86-64-v4", 16, "+avx512vbmi")
 }
 
+/// One with AVX2 that adds products of bytes besides.
+pub fn avx2_vnni() -> Target {
+    level("x86-64-v3", 8, "+avxvnni")
+}
+
+/// One with AVX-512 that adds products of bytes besides.
+pub fn avx512_vnni() -> Target {
+    level("x86-64-v4", 16, "+avx512vnni")
+}
+
 /// AArch64 with NEON.
 pub fn neon() -> Target {
     Level::Aarch64.anywhere()
@@ -98,6 +108,8 @@ fn loops(text: &str) -> Vec<Vec<String>> {
             (label, block) = (name, vec![]);
             continue;
         }
+        // An encoding is no name.
+        let code = code.strip_prefix("{vex}").map_or(code, str::trim_start);
         if code.is_empty() || code.starts_with('.') && !code.ends_with(':') {
             continue;
         }

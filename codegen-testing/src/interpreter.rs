@@ -101,7 +101,9 @@ impl Machine {
             }
             ExprKind::VectorReduce(op, a) => {
                 let int = !a.ty().scalar.is_float();
-                vec![self.eval(a).into_iter().reduce(|x, y| apply(*op, a, int, x, y)).unwrap()]
+                let all = self.eval(a);
+                let groups = all.chunks(all.len() / usize::from(e.ty().lanes));
+                groups.map(|g| g.iter().copied().reduce(|x, y| apply(*op, a, int, x, y)).unwrap()).collect()
             }
             ExprKind::Load { buffer, index, predicate } => {
                 let on = predicate.as_ref().map(|p| self.eval(p));

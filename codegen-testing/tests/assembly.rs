@@ -4,7 +4,7 @@ use ScalarType::*;
 use sumsq_codegen::{
     Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Target, Var, boundary,
 };
-use sumsq_codegen_testing::assembly::{Loop, avx2, avx512, avx512_vbmi, neon};
+use sumsq_codegen_testing::assembly::{Loop, avx2, avx2_vnni, avx512, avx512_vbmi, avx512_vnni, neon};
 
 /// `out(x) = value(in(x))` in vectors of `lanes`.
 fn map(from: ScalarType, lanes: i32, target: &Target, value: impl Fn(Expr) -> Expr) -> Loop {
@@ -82,6 +82,51 @@ fn bytes_are_multiplied_as_words() {
         let found = row(p.clone(), tap(0) + tap(1) + tap(2), 16, &target, false);
         let counts = ["vpmaddwd", "vpmulld", "vpaddd"].map(|n| found.count(n));
         assert_eq!(counts, [3 * vectors, 0, 2 * vectors], "{found}");
+    }
+}
+
+/// `f(x) += term(a, b, x, k)` for k in [0, n), a vector of `lanes` sums at a time, each of n lanes.
+fn neighbours(
+    types: [ScalarType; 2],
+    n: i32,
+    lanes: i32,
+    target: &Target,
+    term: impl Fn(&Input, &Input, Expr, Expr) -> Expr,
+) -> Loop {
+    let mut p = Pipeline::new("neighbours");
+    let [x] = Var::all(["x"]);
+    let [a, b] = [("a", types[0]), ("b", types[1])].map(|(name, ty)| p.input(Input::new(name, &[ty], 1)));
+    let k = RDom::new([("k", Expr::from(0), Expr::from(n))]);
+    let f = p.define("f", [x], Expr::from(0));
+    let f = p.add_to(&f, x, term(&a, &b, Expr::from(x), k.var(0)), &k);
+    p.output(&f);
+    let text = format!("f: bound(x, 0, 4096)  f.update(0): vectorize(x, {lanes}) reorder(k, xi, x) vectorize(k)");
+    Loop::innermost(&p, &Schedule::parse(&text).expect("text"), target)
+}
+
+/// Products and distances of neighbours are added by the instruction that makes them: one for a vector, and the sum with what was there.
+#[test]
+fn neighbours_are_added_at_once() {
+    let both = |n: i32| {
+        move |a: &Input, b: &Input, x: Expr, k: Expr| {
+            a.of(x.clone() * n + &k).cast(I32) * b.of(x * n + &k).cast(I32)
+        }
+    };
+    let taps = |n: i32| {
+        move |a: &Input, b: &Input, x: Expr, k: Expr| a.of(x * n + &k).cast(I32) * b.of(k).cast(I32)
+    };
+    let pair = |name, target, lanes| {
+        for found in [neighbours([I16, I16], 2, lanes, &target, both(2)), neighbours([I16, I16], 2, lanes, &target, taps(2))] {
+            assert_eq!((found.count(name), found.count("vpmulld"), found.is_dense()), (1, 0, true), "{found}");
+            assert!(found.work() <= 3, "{found}");
+        }
+    };
+    pair("vpmaddwd", avx2(), 8);
+    pair("vpmaddwd", avx512(), 16);
+    for (target, lanes) in [(avx2_vnni(), 8), (avx512_vnni(), 16)] {
+        for found in [neighbours([U8, I8], 4, lanes, &target, both(4)), neighbours([I8, U8], 4, lanes, &target, taps(4))] {
+            assert_eq!((found.count("vpdpbusd"), found.work()), (1, 1), "{found}");
+        }
     }
 }
 

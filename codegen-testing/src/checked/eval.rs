@@ -81,7 +81,7 @@ impl Machine {
                 (0..e.ty().lanes as i64).map(|l| Value::Int(b + l * s)).collect()
             }
             ExprKind::Broadcast(a) => smallvec![self.eval(a)?[0]; e.ty().lanes as usize],
-            ExprKind::VectorReduce(op, a) => smallvec![self.reduce(*op, a)?],
+            ExprKind::VectorReduce(op, a) => self.reduce(*op, a, e.ty().lanes.into())?,
             ExprKind::Interleave(parts) => {
                 let parts: Vec<Lanes> = parts.iter().map(|p| self.eval(p)).collect::<Fallible<_>>()?;
                 let of = parts.len();
@@ -112,18 +112,22 @@ impl Machine {
         Ok(out)
     }
 
-    /// The upper half of the lanes onto the lower, whose last is left over if they are odd.
-    fn reduce(&mut self, op: BinaryOp, a: &Expr) -> Fallible<Value> {
+    /// In each group the upper half of the lanes onto the lower, whose last is left over if they are odd.
+    fn reduce(&mut self, op: BinaryOp, a: &Expr, groups: usize) -> Fallible<Lanes> {
         let ty = a.ty().scalar;
-        let mut v = self.eval(a)?;
-        while v.len() > 1 {
-            let half = v.len().div_ceil(2);
-            for l in half..v.len() {
-                v[l - half] = value::binary(op, ty, v[l - half], v[l]).map_err(|e| e.0)?;
+        let all = self.eval(a)?;
+        let one = |group: &[Value]| {
+            let mut v = Lanes::from(group);
+            while v.len() > 1 {
+                let half = v.len().div_ceil(2);
+                for l in half..v.len() {
+                    v[l - half] = value::binary(op, ty, v[l - half], v[l]).map_err(|e| e.0)?;
+                }
+                v.truncate(half);
             }
-            v.truncate(half);
-        }
-        Ok(v[0])
+            Ok(v[0])
+        };
+        all.chunks(all.len() / groups).map(one).collect()
     }
 }
 

@@ -140,7 +140,7 @@ impl<N: Number> Builder<'_, N> {
         Ok(self.push(op))
     }
 
-    /// The fixed tree of a vector reduction: the upper half of the lanes is folded onto the lower half.
+    /// The fixed tree of a vector reduction: the upper half of a group's lanes is folded onto the lower half.
     fn tree(&mut self, op: BinaryOp, ty: ScalarType, lanes: &[Reg]) -> Reg {
         let mut lanes = lanes.to_vec();
         while lanes.len() > 1 {
@@ -166,7 +166,10 @@ fn operands(e: &Expr, lane: u16) -> Vec<(Expr, u16)> {
             let of = parts.len() as u16;
             vec![(parts[(lane % of) as usize].clone(), lane / of)]
         }
-        ExprKind::VectorReduce(_, a) => (0..a.ty().lanes).map(|l| (a.clone(), l)).collect(),
+        ExprKind::VectorReduce(_, a) => {
+            let each = a.ty().lanes / e.ty().lanes;
+            (lane * each..(lane + 1) * each).map(|l| (a.clone(), l)).collect()
+        }
         _ => {
             let mut children = vec![];
             e.for_each_child(|c| children.push((c.clone(), lane % c.ty().lanes)));

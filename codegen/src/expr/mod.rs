@@ -213,7 +213,8 @@ pub enum ExprKind {
     Ramp(Expr, Expr),
     /// A scalar in every lane.
     Broadcast(Expr),
-    /// Reduction of all lanes to one by a fixed binary tree (`Add`, `Mul`, `Min`, `Max`, `And`, `Or`, `Xor`).
+    /// Reduction of neighbouring lanes, as many groups of the same size as the node has lanes, each to one by a fixed binary tree (`Add`, `Mul`,
+    /// `Min`, `Max`, `And`, `Or`, `Xor`).
     VectorReduce(BinaryOp, Expr),
     /// Vectors of the same type, their first lanes, then their second lanes, and so on.
     Interleave(Vec<Expr>),
@@ -460,8 +461,7 @@ impl Expr {
             return self.clone();
         }
         let lanes = match self.kind() {
-            ExprKind::Ramp(..) | ExprKind::Broadcast(_) => self.ty().lanes,
-            ExprKind::VectorReduce(..) => 1,
+            ExprKind::Ramp(..) | ExprKind::Broadcast(_) | ExprKind::VectorReduce(..) => self.ty().lanes,
             ExprKind::Interleave(_) => children.iter().map(|c| c.ty().lanes).sum(),
             _ => children.iter().map(|c| c.ty().lanes).max().unwrap_or(1),
         };
@@ -499,6 +499,12 @@ impl Expr {
         let lanes = parts.iter().map(|p| p.ty().lanes).sum();
         let ty = parts.first().map_or(Type::BOOL, Expr::ty).with_lanes(lanes);
         Expr::new(ExprKind::Interleave(parts), ty)
+    }
+
+    /// Groups of neighbouring lanes reduced, each to one of `lanes`.
+    pub fn reduced(op: BinaryOp, e: Expr, lanes: u16) -> Expr {
+        let ty = e.ty().with_lanes(lanes);
+        Expr::new(ExprKind::VectorReduce(op, e), ty)
     }
 
     /// Integer constant of type `ty`, wrapped.

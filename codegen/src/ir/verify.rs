@@ -3,8 +3,8 @@
 //! At every level:
 //! - every `Var` is bound by an enclosing `Let` or `For`, with the type of its binding;
 //! - operands of arithmetic and comparisons have one type; conditions are bool; arms of a select have one type;
-//! - lanes: a node has the lanes of its operands; a `Ramp` or `Broadcast` widens scalars; a `VectorReduce` gives one lane, an `Interleave` those
-//!   of all its operands;
+//! - lanes: a node has the lanes of its operands; a `Ramp` or `Broadcast` widens scalars; a `VectorReduce` gives one lane for each group of
+//!   as many, an `Interleave` those of all its operands;
 //! - coordinates are i32, flat indices and strides i64, a load's predicate is bool of its index's lanes.
 //!
 //! By level:
@@ -189,7 +189,9 @@ impl Verifier {
             ExprKind::Broadcast(a) => ok(a.ty() == Type::of(ty.scalar) && ty.lanes > 1),
             ExprKind::VectorReduce(op, a) => {
                 use BinaryOp::*;
-                ok(matches!(op, Add | Mul | Min | Max | And | Or | Xor) && ty == Type::of(a.ty().scalar))
+                ok(matches!(op, Add | Mul | Min | Max | And | Or | Xor)
+                    && ty.scalar == a.ty().scalar
+                    && a.ty().lanes.is_multiple_of(ty.lanes))
             }
             ExprKind::Interleave(parts) => {
                 let lanes: u16 = parts.iter().map(|p| p.ty().lanes).sum();

@@ -21,7 +21,7 @@ use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
-use crate::types::{ScalarType, Type};
+use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Nodes from which on a body is made twice only where the interior has an eighth fewer.
@@ -312,7 +312,7 @@ fn scalar_test(c: &Expr, values: &FxHashMap<Name, Option<Expr>>, always: bool) -
         return None;
     }
     let c = strip_expr(&substituted(c, values));
-    Some(if c.ty().lanes == 1 { c } else { Expr::new(ExprKind::VectorReduce(BinaryOp::And, c), Type::BOOL) })
+    Some(if c.ty().lanes == 1 { c } else { Expr::reduced(BinaryOp::And, c, 1) })
 }
 
 /// Makes the likely conditions in `taken` true.
@@ -363,6 +363,7 @@ pub(super) mod tests {
     use crate::lower::simplify::simplify;
     use crate::lower::vectorize::vectorize;
     use crate::schedule::ForKind;
+    use crate::types::Type;
 
     pub(in crate::lower) fn v(n: &str) -> Expr {
         Expr::var(n)

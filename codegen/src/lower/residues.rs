@@ -3,16 +3,18 @@
 //! Before: vectors, both bodies of loops. Lanes x of a load from `x / 2`, as where a picture is enlarged, read every element twice: they are a
 //! gather. After: lanes 0, 2, .. are a load of their own, from consecutive elements, and so are lanes 1, 3, ..: the value is theirs,
 //! interleaved. In general the lanes are taken apart by their residue modulo the numbers (8 at most) by which the index is divided or of
-//! which it takes the remainder, if that makes every load dense, or one of a small stride. Each lane reads what it read before, under the mask that
+//! which it takes the remainder, if that makes every load dense, or one of a small stride, or of one element. Each lane reads what it read before, under the mask that
 //! it had. Not in a GPU's kernels, whose lanes are threads. Follows partitioning, which looks for conditions on ramps; precedes narrowing, which
 //! leaves no gather whose index could be taken apart.
 
+use crate::analysis::algebra::rebuild::splat;
 use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::simplify_index;
 use crate::schedule::ForKind;
+use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Most loads for one.
@@ -74,13 +76,27 @@ impl Residues {
             let mut class =
                 Class { vectors: self, residue, modulus, lanes: ty.lanes, memo: FxHashMap::default() };
             let index = simplify_index(&class.of(index)?);
-            let ExprKind::Ramp(_, stride) = index.kind() else { return None };
-            stride.as_int().filter(|s| (1..=MAX_STRIDE.min(ty.lanes.into())).contains(s))?;
             let predicate = match predicate {
                 Some(p) => Some(class.of(p)?),
                 None => None,
             };
-            Some(Expr::new(ExprKind::Load { buffer: buffer.clone(), index, predicate }, ty))
+            let load = |index, predicate, ty| Expr::new(ExprKind::Load { buffer: buffer.clone(), index, predicate }, ty);
+            match index.kind() {
+                ExprKind::Ramp(_, stride) => {
+                    stride.as_int().filter(|s| (1..=MAX_STRIDE.min(ty.lanes.into())).contains(s))?;
+                    Some(load(index, predicate, ty))
+                }
+                // All of them read one element.
+                ExprKind::Broadcast(one) => {
+                    let predicate = match predicate.as_ref().map(Expr::kind) {
+                        Some(ExprKind::Broadcast(p)) => Some(p.clone()),
+                        Some(_) => return None,
+                        None => None,
+                    };
+                    Some(splat(load(one.clone(), predicate, Type::of(ty.scalar)), ty.lanes))
+                }
+                _ => None,
+            }
         };
         (0..modulus).map(row).collect::<Option<Vec<_>>>().map(Expr::interleave)
     }
@@ -177,7 +193,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{ScalarType, Type};
+    use crate::types::ScalarType;
 
     /// Eight lanes from x on.
     fn lanes() -> Expr {
@@ -203,7 +219,11 @@ mod tests {
         );
         let planes = Expr::binary(Add, over(lanes(), Div, 4), over(over(lanes(), Mod, 4), Mul, 100));
         assert_eq!(read(&planes).matches("f[ramp(").count(), 4, "{}", read(&planes));
-        for index in [over(lanes(), Div, 3), over(lanes(), Div, 16), over(lanes(), Mod, 2), lanes() * lanes()]
+        assert_eq!(
+            read(&over(lanes(), Mod, 2)),
+            "interleave(x4(f[i64(x % 2)]), x4(f[i64((x + 1) % 2)]))"
+        );
+        for index in [over(lanes(), Div, 3), over(lanes(), Div, 16), lanes() * lanes()]
         {
             assert!(!read(&index).contains("interleave"), "{}", read(&index));
         }

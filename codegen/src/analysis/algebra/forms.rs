@@ -1,6 +1,7 @@
 //! Expressions as polynomials.
 //!
-//! Quotients are floored by a positive constant c: `(c a + r) / c = a + r / c`. `x - c (x / c)` is kept as `x % c`.
+//! Quotients are floored by a positive constant c: `(c a + r) / c = a + r / c`. `x - c (x / c)` is kept as `x % c`,
+//! `c (x / c) + x % c` as `x`.
 
 use crate::analysis::algebra::poly::{Mono, Poly, as_lane, lane_atom};
 use crate::analysis::algebra::rebuild::{constant, rebuild};
@@ -163,7 +164,7 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     a.max(1) as i64
 }
 
-/// Rewrites `k x - k c (x / c)` as `k (x mod c)`.
+/// Rewrites `k x - k c (x / c)` as `k (x mod c)`, and `k c (x / c) + k (x mod c)` as `k x`.
 fn fold_mod(mut p: Poly, polys: &mut Polys) -> Poly {
     let mut i = 0;
     while i < p.terms.len() {
@@ -186,11 +187,14 @@ fn fold_mod_at(p: &Poly, i: usize, polys: &mut Polys) -> Option<Poly> {
     }
     let k = -(coef / c);
     let inner = polys.of(&x);
+    let modulo = polys.modulo(&inner, c, atom.ty())?;
+    if modulo.as_atom().is_some_and(|modulo| p.coef(&Mono::Atom(modulo.clone())) == -k) {
+        return p.without(m).plus(&modulo, k)?.plus(&inner, -k);
+    }
     let has = |(m, d): &(Mono, i64)| d.checked_mul(k).is_some_and(|dk| p.coef(m) == dk);
     if inner.terms.is_empty() || !inner.terms.iter().all(has) {
         return None;
     }
     let rest = p.clone().plus(&inner, k.checked_neg()?)?.plus(&Poly::atom(atom.clone()), -coef)?;
-    let modulo = polys.modulo(&inner, c, atom.ty())?;
     rest.plus(&modulo, k)
 }

@@ -300,38 +300,28 @@ impl Arith<'_> {
         self.0.binary(op, a, self.0.int(ty, k as i64))
     }
 
-    /// Reduction of all lanes. Floats: while there is more than one lane, lane i is combined with lane i + h, h being
-    /// half the lanes rounded up, for all i + h that exist. Integers do not depend on the order.
-    pub(super) fn reduce(&self, op: BinaryOp, v: Val, ty: Type) -> Result<Val, String> {
-        let (mut v, mut lanes) = (v, ty.lanes);
-        while lanes > 1 {
-            let half = lanes.div_ceil(2);
-            let low: Vec<u16> = (0..lanes - half).collect();
-            let high: Vec<u16> = (half..lanes).collect();
-            let part = ty.with_lanes(lanes - half);
-            let pick = |mask: &[u16]| {
-                if mask.len() == 1 { self.0.extract(v, mask[0]) } else { self.0.pick(v, mask) }
+    /// Reduction of `groups` of neighbouring lanes, each to one. Floats: while a group has more than one lane, lane i is combined with lane i + h,
+    /// h being half the lanes rounded up, for all i + h that exist. Integers do not depend on the order.
+    pub(super) fn reduce(&self, op: BinaryOp, v: Val, ty: Type, groups: u16) -> Result<Val, String> {
+        let (mut v, mut each) = (v, ty.lanes / groups);
+        while each > 1 {
+            let half = each.div_ceil(2);
+            let pick = |lane: &dyn Fn(u16) -> u16| {
+                let mask: Vec<u16> = (0..groups * half).map(|i| i / half * each + lane(i % half)).collect();
+                if mask.len() == 1 { self.0.extract(v, mask[0]) } else { self.0.pick(v, &mask) }
             };
-            let combined = self.binary(op, pick(&low), pick(&high), part)?;
-            v = if lanes.is_multiple_of(2) {
+            // Of an odd number of lanes one is left over.
+            let (low, high) = (pick(&|i| i), pick(&|i| (half + i).min(each - 1)));
+            let combined = self.binary(op, low, high, ty.with_lanes(groups * half))?;
+            v = if each.is_multiple_of(2) {
                 combined
             } else {
-                self.append(combined, lanes - half, self.0.extract(v, half - 1))
+                let own = |i: u16| if i % half == half - 1 { groups * half + i } else { i };
+                self.0.shuffle(combined, low, &(0..groups * half).map(own).collect::<Vec<_>>())
             };
-            lanes = half;
+            each = half;
         }
         Ok(v)
-    }
-
-    /// `v` of `n` lanes (a scalar for 1, nothing for 0) followed by `last`.
-    fn append(&self, v: Val, n: u16, last: Val) -> Val {
-        let ir = self.0;
-        let widened = if n == 1 {
-            ir.insert(ir.poison(ir.vector_of(ir.type_of(v), 2)), v, 0)
-        } else {
-            ir.pick(v, &(0..=n).map(|i| i.min(n - 1)).collect::<Vec<_>>())
-        };
-        ir.insert(widened, last, n)
     }
 }
 

@@ -83,6 +83,7 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
             ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
             ExprKind::Binary(op, a, b) => {
+                let sum = || self.added_sums(a, b).or_else(|| self.added_sums(b, a));
                 let (x, y) = (self.done(a)?, self.done(b)?);
                 match (op, b.as_int()) {
                     (BinaryOp::Div, Some(c)) if a.ty().scalar.is_int() => Arith(ir).div_by(x, c, a.ty()),
@@ -90,6 +91,7 @@ impl<'f> ExprEmitter<'f> {
                     (BinaryOp::Min | BinaryOp::Max, _) if a.ty().scalar.is_float() => {
                         self.float_min_max(*op == BinaryOp::Min, (a, x), (b, y))
                     }
+                    (BinaryOp::Add, _) => sum().map_or_else(|| Arith(ir).binary(*op, x, y, a.ty()), Ok)?,
                     _ => Arith(ir).binary(*op, x, y, a.ty())?,
                 }
             }
@@ -102,14 +104,26 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Ramp(base, stride) => self.ramp(self.done(base)?, self.done(stride)?, ty),
             ExprKind::Broadcast(a) => ir.splat(self.done(a)?, ty.lanes),
             ExprKind::Interleave(parts) => {
-                let parts: Vec<Val> = parts.iter().map(|p| self.done(p)).collect::<Result<_, _>>()?;
-                self.interleave(&parts, ty.lanes)
+                let shared = |p: &Expr| match p.kind() {
+                    ExprKind::Broadcast(a) => self.done(a).ok(),
+                    _ => None,
+                };
+                match parts.iter().map(shared).collect::<Option<Vec<Val>>>() {
+                    Some(shared) => self.in_turns(&shared, ty.lanes),
+                    None => {
+                        let parts: Vec<Val> = parts.iter().map(|p| self.done(p)).collect::<Result<_, _>>()?;
+                        self.interleave(&parts, ty.lanes)
+                    }
+                }
             }
             // In a nest of warps each lane is a thread.
             ExprKind::VectorReduce(op, a) if a.ty().lanes == 1 => {
                 warp_reduce(ir, *op, self.done(a)?, a.ty())?
             }
-            ExprKind::VectorReduce(op, a) => Arith(ir).reduce(*op, self.done(a)?, a.ty())?,
+            ExprKind::VectorReduce(op, a) => match self.sums(a, ty).filter(|_| *op == BinaryOp::Add) {
+                Some(sums) => sums,
+                None => Arith(ir).reduce(*op, self.done(a)?, a.ty(), ty.lanes)?,
+            },
             ExprKind::Load { buffer, index, predicate } => {
                 let (value, group) = self.load(buffer, index, predicate.as_ref(), loads, ty)?;
                 loads = loads.union(GroupSet::of(group));
@@ -123,7 +137,7 @@ impl<'f> ExprEmitter<'f> {
     /// `a` where the condition holds, else a call, which is made if any lane needs it, and thought to be rare.
     fn select_or_call(&mut self, c: &'f Expr, a: &'f Expr, b: &'f Expr) -> Result<Val, String> {
         let (ir, holds, first) = (self.ir, self.done(c)?, self.done(a)?);
-        let all = Arith(ir).reduce(BinaryOp::And, holds, c.ty())?;
+        let all = Arith(ir).reduce(BinaryOp::And, holds, c.ty(), 1)?;
         let (rare, end) = (ir.sibling_block("rare"), ir.sibling_block("chosen"));
         let before = ir.current_block();
         ir.cond_br(all, end, rare);
@@ -154,9 +168,21 @@ impl<'f> ExprEmitter<'f> {
         a.add(base, a.mul(steps, stride, ty), ty)
     }
 
+    /// Scalars in turns.
+    fn in_turns(&self, scalars: &[Val], lanes: u16) -> Val {
+        let (ir, n) = (self.ir, scalars.len() as u16);
+        let none = ir.poison(ir.vector_of(ir.type_of(scalars[0]), n));
+        let once = (0..n).zip(scalars).fold(none, |all, (i, v)| ir.insert(all, *v, i));
+        ir.pick(once, &(0..lanes).map(|i| i % n).collect::<Vec<_>>())
+    }
+
     /// Lanes of vectors of the same length in turns: all of them side by side, then one shuffle.
     fn interleave(&self, parts: &[Val], lanes: u16) -> Val {
         let ir = self.ir;
+        let (of, each) = (parts.len() as u16, lanes / parts.len() as u16);
+        if parts.windows(2).all(|p| p[0] == p[1]) {
+            return ir.pick(parts[0], &(0..lanes).map(|i| i / of).collect::<Vec<_>>());
+        }
         let mut all: Vec<Val> = parts.to_vec();
         while all.len() > 2 {
             if all.len() % 2 == 1 {
@@ -168,7 +194,6 @@ impl<'f> ExprEmitter<'f> {
             };
             all = all.chunks(2).map(side_by_side).collect();
         }
-        let (of, each) = (parts.len() as u16, lanes / parts.len() as u16);
         let mask: Vec<u16> = (0..lanes).map(|i| i % of * each + i / of).collect();
         match all[..] {
             [a, b] => ir.shuffle(a, b, &mask),

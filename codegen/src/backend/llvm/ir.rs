@@ -20,6 +20,7 @@ use std::ptr;
 
 use super::message::{c_string, take_message};
 use super::optimize::Object;
+use crate::backend::x86::Instructions;
 use crate::types::{ScalarType, Type};
 
 /// An SSA value or function.
@@ -68,8 +69,8 @@ pub(super) struct Ir {
     terms: RefCell<FxHashMap<Val, u32>>,
     /// True if the processor's own conversions of floats to integers saturate, as those of a GPU do.
     pub saturates: Cell<bool>,
-    /// The processor's instructions for products of fractions, see [`crate::backend::x86::fractions`].
-    pub fractions: RefCell<Vec<(u16, &'static str)>>,
+    /// The processor's instructions for whole vectors.
+    pub instructions: RefCell<Instructions>,
     /// Does the processor pick bytes anywhere in two vectors of 64?
     pub permutes: Cell<bool>,
     /// Does the processor gather under a mask?
@@ -137,8 +138,8 @@ impl Ir {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
             let builder = LLVMCreateBuilderInContext(context);
-            let (fast_flags, terms, saturates, fractions, permutes, gathers, masks) = Default::default();
-            Ir { context, module, builder, fast_flags, terms, saturates, fractions, permutes, gathers, masks }
+            let (fast_flags, terms, saturates, instructions, permutes, gathers, masks) = Default::default();
+            Ir { context, module, builder, fast_flags, terms, saturates, instructions, permutes, gathers, masks }
         }
     }
 

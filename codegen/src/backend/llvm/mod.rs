@@ -8,7 +8,7 @@
 //! | `ir.rs` | a thin layer over LLVM's C interface; `message.rs` its strings and errors |
 //! | `alias.rs` | which buffers may share memory |
 //! | `scope.rs` | values of names and of expressions already emitted |
-//! | `expr.rs` | expressions; `arith.rs` their operators, `convert.rs` floats to integers, `fractions.rs` fractions of 16 bits, `memory.rs` loads and stores, `masked.rs` those under a mask |
+//! | `expr.rs` | expressions; `arith.rs` their operators, `convert.rs` floats to integers, `integers.rs` what has an instruction for several operators, `memory.rs` loads and stores, `masked.rs` those under a mask |
 //! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `atomic.rs` indivisible updates, `profile.rs` who computes |
 //! | `kernel.rs`, `device.rs` | kernels of a GPU: blocks, threads, barriers; `warp.rs` sums over lanes |
 //! | `optimize.rs` | target machine, pass list, object and assembly; `shares.rs` a large module on several threads |
@@ -24,7 +24,7 @@ mod atomic;
 mod convert;
 mod device;
 mod expr;
-mod fractions;
+mod integers;
 mod ir;
 mod jit;
 mod kernel;

@@ -124,7 +124,7 @@ impl Frame {
     /// Starts to fill `fun`, whose first parameter is the context.
     pub(super) fn new(ir: &Ir, target: &Target, fun: Fun, is_body: bool) -> Frame {
         let processor = &target.processor;
-        ir.fractions.replace(x86::fractions(&processor.name, &processor.features));
+        ir.instructions.replace(x86::Instructions::of(&processor.name, &processor.features));
         ir.permutes.set(x86::has(&processor.features, "avx512vbmi"));
         ir.gathers.set(x86::has(&processor.features, "avx512f"));
         ir.masks.set(match target.gpu {

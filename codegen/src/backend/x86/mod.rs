@@ -69,17 +69,56 @@ pub(super) fn preferred_lanes(cpu: &str, features: &str) -> i32 {
     }
 }
 
-/// The instruction that multiplies fractions of 16 bits and rounds, by the least level that has it: lanes, LLVM's intrinsic.
-const FRACTIONS: [(&str, &str, u16, &str); 3] = [
-    ("avx512bw", "x86-64-v4", 32, "llvm.x86.avx512.pmul.hr.sw.512"),
-    ("avx2", "x86-64-v3", 16, "llvm.x86.avx2.pmul.hr.sw"),
-    ("ssse3", "x86-64-v2", 8, "llvm.x86.ssse3.pmul.hr.sw.128"),
-];
+/// What an instruction makes of whole vectors of integers, that LLVM does not find by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Instruction {
+    /// `(a * b + 2^14) >> 15` of i16, wrapped.
+    Fractions,
+    /// Products of i16, each two neighbours added as i32.
+    Pairs,
+    /// Products of u8 and i8, each four neighbours added to an i32.
+    Fours,
+    /// Distances of u8, each eight neighbours added as i64.
+    Distances,
+}
 
-/// The intrinsics with which a processor gives `(a * b + 2^14) >> 15` of vectors of i16, wrapped, with their lanes; the widest first.
-pub(super) fn fractions(cpu: &str, features: &str) -> Vec<(u16, &'static str)> {
-    let known = FRACTIONS.iter().position(|f| has(features, f.0) || cpu == f.1);
-    known.map_or(vec![], |i| FRACTIONS[i..].iter().map(|f| (f.2, f.3)).collect())
+/// Instructions with the features of which one is needed, the lanes of an operand, and LLVM's intrinsic; the widest first.
+const INSTRUCTIONS: [(Instruction, &[&str], u16, &str); 12] = {
+    use Instruction::*;
+    [
+        (Fractions, &["avx512bw"], 32, "llvm.x86.avx512.pmul.hr.sw.512"),
+        (Fractions, &["avx2"], 16, "llvm.x86.avx2.pmul.hr.sw"),
+        (Fractions, &["ssse3"], 8, "llvm.x86.ssse3.pmul.hr.sw.128"),
+        (Pairs, &["avx512bw"], 32, "llvm.x86.avx512.pmaddw.d.512"),
+        (Pairs, &["avx2"], 16, "llvm.x86.avx2.pmadd.wd"),
+        (Pairs, &["ssse3"], 8, "llvm.x86.sse2.pmadd.wd"),
+        (Fours, &["avx512vnni"], 64, "llvm.x86.avx512.vpdpbusd.512"),
+        (Fours, &["avx512vnni", "avxvnni"], 32, "llvm.x86.avx512.vpdpbusd.256"),
+        (Fours, &["avx512vnni", "avxvnni"], 16, "llvm.x86.avx512.vpdpbusd.128"),
+        (Distances, &["avx512bw"], 64, "llvm.x86.avx512.psad.bw.512"),
+        (Distances, &["avx2"], 32, "llvm.x86.avx2.psad.bw"),
+        (Distances, &["ssse3"], 16, "llvm.x86.sse2.psad.bw"),
+    ]
+};
+
+/// The processor's instructions for whole vectors: lanes of an operand and LLVM's intrinsic.
+#[derive(Default)]
+pub(super) struct Instructions(Vec<(Instruction, u16, &'static str)>);
+
+impl Instructions {
+    pub(super) fn of(cpu: &str, features: &str) -> Instructions {
+        let level = Level::named(cpu).map_or(0, |level| level as usize);
+        let implied = LEVELS.iter().take(level).flat_map(|l| l.iter()).collect::<Vec<_>>();
+        let has = |f: &&str| has(features, f) || implied.contains(&f);
+        let known = INSTRUCTIONS.iter().filter(|i| i.1.iter().any(has));
+        Instructions(known.map(|i| (i.0, i.2, i.3)).collect())
+    }
+
+    /// The widest that takes operands of `lanes` in whole pieces.
+    pub(super) fn find(&self, instruction: Instruction, lanes: u16) -> Option<(u16, &'static str)> {
+        let fits = |i: &&(Instruction, u16, _)| i.0 == instruction && lanes.is_multiple_of(i.1);
+        self.0.iter().find(fits).map(|i| (i.1, i.2))
+    }
 }
 
 #[cfg(test)]
@@ -99,11 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn fractions_of_a_level_and_of_those_below() {
-        let lanes = |cpu, features| fractions(cpu, features).iter().map(|f| f.0).collect::<Vec<_>>();
-        assert_eq!(lanes("x86-64-v4", ""), [32, 16, 8]);
-        assert_eq!(lanes("haswell", "+ssse3,+avx2,-avx512bw"), [16, 8]);
-        assert_eq!(lanes("sm_90", "+ptx80"), [0; 0]);
+    fn instructions_of_a_level_and_of_those_below() {
+        use Instruction::*;
+        let lanes = |cpu, features, i, lanes| Instructions::of(cpu, features).find(i, lanes).map(|f| f.0);
+        assert_eq!(lanes("x86-64-v4", "", Fractions, 64), Some(32));
+        assert_eq!(lanes("x86-64-v4", "", Pairs, 16), Some(16));
+        assert_eq!(lanes("x86-64-v4", "", Fours, 64), None);
+        assert_eq!(lanes("x86-64-v4", "+avx512vnni", Fours, 64), Some(64));
+        assert_eq!(lanes("x86-64-v3", "+avxvnni", Fours, 64), Some(32));
+        assert_eq!(lanes("haswell", "+ssse3,+avx2,-avx512bw", Fractions, 32), Some(16));
+        assert_eq!(lanes("x86-64-v4", "", Pairs, 12), None);
+        assert_eq!(lanes("sm_90", "+ptx80", Distances, 64), None);
     }
 
     #[test]

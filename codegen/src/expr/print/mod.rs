@@ -213,7 +213,11 @@ pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt
         }
         ExprKind::Broadcast(a) => call(f, &format!("x{}", ty.lanes), &[a], names),
         ExprKind::Interleave(parts) => call(f, "interleave", &parts.iter().collect::<Vec<_>>(), names),
-        ExprKind::VectorReduce(op, a) => call(f, &format!("reduce_{}", word(*op)), &[a], names),
+        ExprKind::VectorReduce(op, a) => {
+            write!(f, "reduce_{}(", word(*op))?;
+            child(f, a, names, 0)?;
+            if ty.lanes > 1 { write!(f, ", {})", ty.lanes) } else { f.write_char(')') }
+        }
         ExprKind::Load { buffer, index, predicate } => {
             write!(f, "{buffer}[")?;
             child(f, index, names, 0)?;

@@ -27,9 +27,9 @@ fn identity(e: &Expr) -> Option<Expr> {
         }
         ExprKind::VectorReduce(op, a) => match (op, a.kind()) {
             (BinaryOp::And | BinaryOp::Or | BinaryOp::Min | BinaryOp::Max, ExprKind::Broadcast(a)) => {
-                Some(a.clone())
+                Some(splat(a.clone(), e.ty().lanes))
             }
-            _ if a.ty().lanes == 1 => Some(a.clone()),
+            _ if a.ty().lanes == e.ty().lanes => Some(a.clone()),
             _ => None,
         },
         _ => None,

@@ -144,7 +144,7 @@ impl Simplifier {
                     Mode::Data => None,
                 }
             }
-            ExprKind::VectorReduce(op, a) => self.reduce(*op, a),
+            ExprKind::VectorReduce(op, a) => self.reduce(*op, a, e.ty().lanes),
             _ if mode == Mode::Index && is_index(e.ty()) => self.index(e),
             _ => None,
         }
@@ -269,34 +269,34 @@ impl Simplifier {
         Some(if cancels { balanced(op, &d, a.ty()) } else { e })
     }
 
-    /// A reduction over lanes of an affine condition is the condition at the first or last lane.
-    fn reduce(&mut self, op: BinaryOp, a: &Expr) -> Option<Expr> {
+    /// A reduction over lanes of an affine condition is the condition at the first or last lane; `lanes` are those of the result.
+    fn reduce(&mut self, op: BinaryOp, a: &Expr, lanes: u16) -> Option<Expr> {
         match (op, a.kind()) {
             (BinaryOp::And, ExprKind::Binary(BinaryOp::And, x, y)) => {
-                let x = self.reduced(op, x);
-                Some(x.and(self.reduced(op, y)))
+                let x = self.reduced(op, x, lanes);
+                Some(x.and(self.reduced(op, y, lanes)))
             }
             (BinaryOp::Or, ExprKind::Binary(BinaryOp::Or, x, y)) => {
-                let x = self.reduced(op, x);
-                Some(x.or(self.reduced(op, y)))
+                let x = self.reduced(op, x, lanes);
+                Some(x.or(self.reduced(op, y, lanes)))
             }
             (BinaryOp::And | BinaryOp::Or, ExprKind::Likely(x)) => {
-                let x = self.reduced(op, x);
+                let x = self.reduced(op, x, lanes);
                 Some(x.likely())
             }
             (BinaryOp::And | BinaryOp::Or, ExprKind::Unary(UnaryOp::Not, x)) => {
                 let dual = if op == BinaryOp::And { BinaryOp::Or } else { BinaryOp::And };
-                Some(self.reduced(dual, x).not_())
+                Some(self.reduced(dual, x, lanes).not_())
             }
-            (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if is_index(x.ty()) => {
+            (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if lanes == 1 && is_index(x.ty()) => {
                 if self.holds_data(a) { None } else { self.decisive_lane(op, *cmp, x, y) }
             }
             _ => None,
         }
     }
 
-    /// `x cmp y` for all (And) or some (Or) lanes, where `x - y` is affine in the lane number: it is decided by the first or the
-    /// last lane.
+    /// `x cmp y` for all (And) or some (Or) lanes, where `x - y` is affine in the lane number, or in digits of it: it is decided by the lane where all
+    /// of these are 0 or their greatest.
     fn decisive_lane(&mut self, op: BinaryOp, cmp: BinaryOp, x: &Expr, y: &Expr) -> Option<Expr> {
         let (cmp, x, y) = match cmp {
             BinaryOp::Le | BinaryOp::Lt => (cmp, x, y),
@@ -306,20 +306,39 @@ impl Simplifier {
         };
         let mut d = self.polys.of(x).plus(&self.polys.of(y), -1)?;
         let uniform = |m: &Mono| m.iter().all(|e| e.ty().lanes == 1);
-        if let Some(i) = d.terms.iter().position(|(m, _)| !uniform(m)) {
+        let mut digits = vec![];
+        while let Some(i) = d.terms.iter().position(|(m, _)| !uniform(m)) {
             let (m, k) = d.terms.remove(i);
             let [atom] = &m[..] else { return None };
-            let last = as_lane(atom)? as i64 - 1;
-            let lane = if (op == BinaryOp::And) == (k > 0) { last } else { 0 };
-            d.constant = d.constant.checked_add(k.checked_mul(lane)?)?;
+            let digit = digit(atom)?;
+            let value = if (op == BinaryOp::And) == (k > 0) { digit.1 / digit.0 - 1 } else { 0 };
+            d.constant = d.constant.checked_add(k.checked_mul(value)?)?;
+            digits.push(digit);
         }
-        d.terms.iter().all(|(m, _)| uniform(m)).then(|| balanced(cmp, &d, Type::of(x.ty().scalar)))
+        digits.sort_unstable();
+        let apart = digits.windows(2).all(|d| d[1].0 % d[0].1 == 0);
+        apart.then(|| balanced(cmp, &d, Type::of(x.ty().scalar)))
     }
 
-    fn reduced(&mut self, op: BinaryOp, a: &Expr) -> Expr {
-        let e = Expr::new(ExprKind::VectorReduce(op, a.clone()), Type::of(a.ty().scalar));
-        self.fixed_point(e, Mode::Data)
+    fn reduced(&mut self, op: BinaryOp, a: &Expr, lanes: u16) -> Expr {
+        self.fixed_point(Expr::reduced(op, a.clone(), lanes), Mode::Data)
     }
+}
+
+/// The lane number, or a digit of it: `lane % high / low`, as these two, where the number of lanes is a multiple of `high` and that of `low`. Digits
+/// that do not overlap take all values that they have together.
+fn digit(e: &Expr) -> Option<(i64, i64)> {
+    if let Some(lanes) = as_lane(e) {
+        return Some((1, i64::from(lanes)));
+    }
+    let ExprKind::Binary(op, a, c) = e.kind() else { return None };
+    let ((low, high), c) = (digit(a)?, c.as_int().filter(|c| *c > 0)?);
+    let part = match op {
+        BinaryOp::Div => (low.checked_mul(c)?, high),
+        BinaryOp::Mod => (low, low.checked_mul(c)?),
+        _ => return None,
+    };
+    (high % part.0 == 0 && high % part.1 == 0).then_some(part)
 }
 
 /// `d op 0` with the positive terms on the left and the others, negated, on the right.

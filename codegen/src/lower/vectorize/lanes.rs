@@ -1,9 +1,11 @@
-//! The body of one vectorised loop.
+//! The body of vectorised loops.
 
+use super::masks::Masks;
 use super::reduction;
-use crate::analysis::algebra::rebuild::splat;
+use super::spread::spread;
+use crate::analysis::algebra::poly::is_index;
 use crate::analysis::associative::identity;
-use crate::expr::walk::{Memo, rewrite, uses_var};
+use crate::expr::walk::{Memo, rewrite, uses_var, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::{block, for_each_child};
 use crate::ir::stmt::Stmt;
@@ -12,34 +14,82 @@ use crate::schedule::ForKind;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Knowledge inside the body of a vectorised loop.
+/// Most lanes of a vector.
+const MOST: i64 = 256;
+
+/// Knowledge inside the bodies of vectorised loops. A value has the lanes of the innermost loop that it depends on, which are those of the loops around
+/// as well, and is spread where it meets one of more.
 pub(super) struct Lanes {
-    lanes: u16,
-    /// Values of the loop variable and of names bound to vectors.
-    vectors: FxHashMap<Name, Expr>,
-    /// Lanes that run; all if none. At least one lane runs wherever a statement is emitted.
-    mask: Option<Expr>,
-    /// Buffers allocated inside, with a slot per lane.
-    private: FxHashSet<Flat>,
+    /// Of the outermost loop, of it and the next one inside, and so on.
+    levels: Vec<u16>,
+    /// They are threads of a GPU.
+    warp: bool,
+    /// Values of loop variables and of names bound to vectors.
+    vectors: FxHashMap<Name, Vector>,
+    /// Lanes that run. At least one lane runs wherever a statement is emitted.
+    masks: Masks,
+    /// Buffers allocated inside, with a slot for each of so many lanes.
+    private: FxHashMap<Flat, u16>,
     memo: Memo,
     indices: Indices,
+}
+
+#[derive(Clone)]
+struct Vector {
+    value: Expr,
+    /// The loops that it depends on, a bit each, the outermost the lowest.
+    loops: u8,
 }
 
 /// The rule that a loop breaks.
 type Rule = String;
 
 impl Lanes {
-    pub(super) fn new(var: &Name, min: &Expr, lanes: u16) -> Result<Lanes, Rule> {
-        let one = Expr::int(min.ty(), 1);
-        let ramp = Expr::new(ExprKind::Ramp(min.clone(), one), min.ty().with_lanes(lanes));
-        Ok(Lanes {
-            lanes,
-            vectors: FxHashMap::from_iter([(var.clone(), ramp)]),
-            mask: None,
-            private: FxHashSet::default(),
+    pub(super) fn new(kind: ForKind) -> Lanes {
+        Lanes {
+            levels: vec![],
+            warp: kind == ForKind::GpuLane,
+            vectors: FxHashMap::default(),
+            masks: Masks::default(),
+            private: FxHashMap::default(),
             memo: Memo::default(),
             indices: Indices::new(),
-        })
+        }
+    }
+
+    /// All lanes.
+    fn lanes(&self) -> u16 {
+        self.levels.last().copied().unwrap_or(1)
+    }
+
+    /// The body of a loop of `n` iterations, each of the lanes around so often, the iterations beside each other.
+    pub(super) fn vector(&mut self, var: &Name, min: &Expr, n: i64, body: &Stmt) -> Result<Stmt, Rule> {
+        let lanes = n * i64::from(self.lanes());
+        if !(2..=MOST).contains(&lanes) {
+            return Err(format!("{lanes} lanes are not possible: 1 to {MOST}"));
+        }
+        let (lanes, scalar) = (lanes as u16, min.ty().scalar);
+        let int = |v| Expr::int(scalar, v);
+        let lane = Expr::new(ExprKind::Ramp(int(0), int(1)), Type::of(scalar).with_lanes(lanes));
+        let own = Expr::binary(BinaryOp::Mod, lane, spread(int(n), lanes));
+        let value = simplify_index(&(spread(min.clone(), lanes) + own));
+        let loops = self.loops(min) | 1 << self.levels.len();
+        self.levels.push(lanes);
+        let body = self.bound(var, Some(Vector { value, loops }), |l| l.stmt(body));
+        self.levels.pop();
+        body
+    }
+
+    /// The loops that an expression of the body depends on.
+    fn loops(&self, e: &Expr) -> u8 {
+        let mut loops = 0;
+        visit(e, &mut |n| {
+            if let ExprKind::Var(name) = n.kind() {
+                loops |= self.vectors.get(name).map_or(0, |v| v.loops);
+            }
+            true
+        });
+        loops
     }
 
     pub(super) fn stmt(&mut self, s: &Stmt) -> Result<Stmt, Rule> {
@@ -53,11 +103,12 @@ impl Lanes {
                     return Err("an assertion inside has arguments that differ between lanes".into());
                 }
                 let cond = self.expr(cond);
-                let cond = match &self.mask {
-                    Some(m) if cond.ty().lanes > 1 => m.not_().or(cond),
+                let lanes = self.lanes();
+                let cond = match self.masks.at(lanes) {
+                    Some(m) if cond.ty().lanes > 1 => m.not_().or(spread(cond, lanes)),
                     _ => cond,
                 };
-                let cond = reduce(BinaryOp::And, cond);
+                let cond = reduce(BinaryOp::And, cond, 1);
                 Ok(Stmt::Assert { cond, message: message.clone(), args: args.clone() })
             }
             Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => {
@@ -65,13 +116,15 @@ impl Lanes {
                 if extent.ty().lanes > 1 {
                     return Err(format!("the size of {buffer}, computed inside, differs between lanes"));
                 }
-                let extent = simplify_index(&(extent * self.lanes as i64));
-                let outer = self.private.insert(buffer.clone());
+                let lanes = self.lanes();
+                let extent = simplify_index(&(extent * i64::from(lanes)));
+                let outer = self.private.insert(buffer.clone(), lanes);
                 self.memo.clear();
                 let body = Box::new(self.stmt(body)?);
-                if outer {
-                    self.private.remove(buffer);
-                }
+                match outer {
+                    Some(outer) => self.private.insert(buffer.clone(), outer),
+                    None => self.private.remove(buffer),
+                };
                 self.memo.clear();
                 Ok(Stmt::Allocate {
                     buffer: buffer.clone(),
@@ -97,7 +150,10 @@ impl Lanes {
             Stmt::Prefetch { .. } => Err("a prefetch was left by flattening".into()),
             Stmt::PrefetchByte { buffer, .. } => Err(format!("{} is prefetched inside of it", buffer.of)),
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
-                Ok(self.accumulate(buffer, *op, index, value, predicate.as_ref()))
+                let at = self.place(buffer, index);
+                let (value, own) = (self.expr(value), predicate.as_ref().map(|p| self.expr(p)));
+                let (value, predicate) = self.combined(*op, value, own, at.ty().lanes);
+                Ok(Stmt::Accumulate { buffer: buffer.clone(), op: *op, index: at, value, predicate })
             }
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
                 Err(format!("{func} is not flattened (vectorising follows flattening)"))
@@ -108,37 +164,47 @@ impl Lanes {
 
     /// A value with the lanes it needs.
     fn expr(&mut self, e: &Expr) -> Expr {
-        let Lanes { lanes, vectors, mask, private, memo, indices } = self;
+        let Lanes { vectors, masks, private, memo, indices, .. } = self;
         rewrite(e, memo, &mut |old, new| match old.kind() {
-            ExprKind::Var(n) => vectors.get(n).cloned().unwrap_or(new),
+            ExprKind::Var(n) => vectors.get(n).map_or(new, |v| v.value.clone()),
             ExprKind::Load { buffer, .. } => {
                 let ExprKind::Load { index, predicate, .. } = new.kind() else { return new };
-                let index =
-                    if private.contains(buffer) { slot(index, *lanes) } else { indices.simplify(index) };
-                let predicate = if index.ty().lanes > 1 {
-                    let own = predicate.as_ref().map(|p| splat(p.clone(), *lanes));
-                    conjunction(mask.clone(), own)
-                } else {
-                    predicate.clone()
+                let index = match private.get(buffer) {
+                    Some(&lanes) => slot(index, lanes),
+                    None => indices.simplify(index),
                 };
-                let ty = new.ty().with_lanes(index.ty().lanes);
+                let own = predicate.as_ref().map_or(1, |p| p.ty().lanes);
+                let lanes = own.max(index.ty().lanes);
+                let predicate = masks.with(predicate.clone()).at(lanes);
+                let ty = new.ty().with_lanes(lanes);
+                let index = spread(index, lanes);
                 Expr::new(ExprKind::Load { buffer: buffer.clone(), index, predicate }, ty)
             }
             _ => widen(&new),
         })
     }
 
+    /// The index of an element that is stored.
+    fn place(&mut self, buffer: &Flat, index: &Expr) -> Expr {
+        let at = self.expr(index);
+        match self.private.get(buffer) {
+            Some(&lanes) => slot(&at, lanes),
+            None => self.indices.simplify(&at),
+        }
+    }
+
     fn let_(&mut self, name: &Name, value: &Expr, body: &Stmt) -> Result<Stmt, Rule> {
-        let value = self.expr(value);
+        let (value, loops) = (self.expr(value), self.loops(value));
         let vector = value.ty().lanes > 1;
         // Affine values are substituted, so that indices made of them are seen to be dense.
         let simple = self.indices.simplify(&value);
-        let affine = matches!(simple.kind(), ExprKind::Ramp(..) | ExprKind::Broadcast(_));
-        let by = match (vector, affine) {
-            (false, _) => None,
-            (true, true) => Some(simple),
-            (true, false) => Some(Expr::new(ExprKind::Var(name.clone()), value.ty())),
+        let affine = matches!(simple.kind(), ExprKind::Ramp(..) | ExprKind::Broadcast(_))
+            || self.levels.len() > 1 && is_index(value.ty()) && !reduction::reads_memory(&simple);
+        let by = match affine {
+            true => simple,
+            false => Expr::new(ExprKind::Var(name.clone()), value.ty()),
         };
+        let by = vector.then_some(Vector { value: by, loops });
         let body = self.bound(name, by, |l| l.stmt(body))?;
         if vector && affine {
             return Ok(body);
@@ -150,7 +216,7 @@ impl Lanes {
     fn bound<T>(
         &mut self,
         name: &Name,
-        by: Option<Expr>,
+        by: Option<Vector>,
         f: impl FnOnce(&mut Lanes) -> Result<T, Rule>,
     ) -> Result<T, Rule> {
         let outer = match by {
@@ -169,11 +235,11 @@ impl Lanes {
 
     /// Runs `f` where only lanes of `cond` run.
     fn masked<T>(&mut self, cond: Expr, f: impl FnOnce(&mut Lanes) -> Result<T, Rule>) -> Result<T, Rule> {
-        let outer = self.mask.clone();
-        self.mask = conjunction(outer.clone(), Some(splat(cond, self.lanes)));
+        let inside = self.masks.with(Some(cond));
+        let outer = std::mem::replace(&mut self.masks, inside);
         self.memo.clear();
         let r = f(self);
-        self.mask = outer;
+        self.masks = outer;
         self.memo.clear();
         r
     }
@@ -186,14 +252,22 @@ impl Lanes {
         kind: ForKind,
         body: &Stmt,
     ) -> Result<Stmt, Rule> {
+        let loops = self.loops(min) | self.loops(extent);
+        let (min, extent) = (simplify_index(&self.expr(min)), simplify_index(&self.expr(extent)));
         match kind {
             ForKind::Serial => {}
-            kind if kind.is_vector() => return Err(format!("loop {var} inside it is vectorised too")),
+            ForKind::Vectorized if !self.warp => {
+                return match extent.as_int() {
+                    Some(n) => self.vector(var, &min, n, body).map_err(|rule| format!("loop {var} inside it: {rule}")),
+                    None => Err(format!("the extent {extent} of loop {var} inside it is no constant: split by a constant first")),
+                };
+            }
+            kind if kind.is_vector() => return Err(format!("loop {var} inside it is vectorised too, and lanes are threads")),
             kind if kind.is_parallel() => return Err(format!("loop {var} inside it is parallel")),
             _ => return Err(format!("loop {var} inside it is not unrolled yet")),
         }
-        let (min, extent) = (simplify_index(&self.expr(min)), simplify_index(&self.expr(extent)));
-        if min.ty().lanes == 1 && extent.ty().lanes == 1 {
+        let lanes = min.ty().lanes.max(extent.ty().lanes);
+        if lanes == 1 {
             let body = Box::new(self.bound(var, None, |l| l.stmt(body))?);
             return Ok(Stmt::For { var: var.clone(), min, extent, kind, body });
         }
@@ -202,26 +276,26 @@ impl Lanes {
         }
         // Lane l runs var = min_l + r for r in [0, extent_l).
         let scalar = Type::of(extent.ty().scalar);
-        let zero = splat(Expr::int(scalar, 0), self.lanes);
-        let extent = splat(extent, self.lanes);
-        let active = match &self.mask {
+        let zero = spread(Expr::int(scalar, 0), lanes);
+        let extent = spread(extent, lanes);
+        let active = match self.masks.at(lanes) {
             Some(m) => Expr::select(m, &extent, zero),
             None => extent.clone(),
         };
         let r = if min.as_int() == Some(0) { var.clone() } else { format!("{var}.lane").into() };
         let counter = Expr::new(ExprKind::Var(r.clone()), scalar);
-        let inside = splat(counter.clone(), self.lanes).lt(extent);
-        let value = simplify_index(&(splat(min, self.lanes) + splat(counter, self.lanes)));
+        let inside = spread(counter.clone(), lanes).lt(extent);
+        let value = simplify_index(&(spread(min, lanes) + spread(counter, lanes)));
         let (vector, same) = match value.kind() {
             ExprKind::Broadcast(v) => (None, Some(v.clone())),
-            _ => (Some(value), None),
+            _ => (Some(Vector { value, loops }), None),
         };
         let mut body = self.bound(var, vector, |l| l.masked(inside, |l| l.stmt(body)))?;
         // All lanes start at one value, which is not where the counter starts.
         if let Some(value) = same.filter(|_| r != *var) {
             body = Stmt::Let { name: var.clone(), value, body: Box::new(body) };
         }
-        let longest = reduce(BinaryOp::Max, active);
+        let longest = reduce(BinaryOp::Max, active, 1);
         let (min, body) = (Expr::int(scalar, 0), Box::new(body));
         Ok(Stmt::For { var: r, min, extent: longest, kind, body })
     }
@@ -234,24 +308,24 @@ impl Lanes {
         if min.ty().lanes == 1 {
             return None;
         }
-        let (scalar, lanes) = (Type::of(extent.ty().scalar), self.lanes);
-        let extent = splat(extent.clone(), lanes);
-        let (end, runs) = (min + &extent, extent.gt(splat(Expr::int(scalar, 0), lanes)));
-        let runs = conjunction(self.mask.clone(), Some(runs))?;
+        let (scalar, lanes) = (Type::of(extent.ty().scalar), min.ty().lanes.max(extent.ty().lanes));
+        let [min, extent] = [min, extent].map(|e| spread(e.clone(), lanes));
+        let (end, runs) = (&min + &extent, extent.gt(spread(Expr::int(scalar, 0), lanes)));
+        let runs = self.masks.with(Some(runs)).at(lanes)?;
         let all = |op, ends: Expr| {
-            let none = splat(identity(op, scalar.scalar), lanes);
-            reduce(op, Expr::select(runs.clone(), ends, none))
+            let none = spread(identity(op, scalar.scalar), lanes);
+            reduce(op, Expr::select(runs.clone(), ends, none), 1)
         };
-        let counter = splat(Expr::new(ExprKind::Var(var.clone()), scalar), lanes);
+        let counter = spread(Expr::new(ExprKind::Var(var.clone()), scalar), lanes);
         let inside = counter.ge(min.clone()).and(counter.lt(end.clone()));
         let body = self.bound(var, None, |l| l.masked(inside, |l| l.stmt(body))).ok()?;
         if !combines_at(&body, &mut FxHashSet::from_iter([var.clone()])) {
             return None;
         }
-        let first = all(BinaryOp::Min, min.clone());
+        let first = all(BinaryOp::Min, min);
         // Where none runs, both are what no lane has.
         let extent = Expr::select(
-            reduce(BinaryOp::Or, runs.clone()),
+            reduce(BinaryOp::Or, runs.clone(), 1),
             all(BinaryOp::Max, end) - &first,
             Expr::int(scalar, 0),
         );
@@ -285,73 +359,69 @@ impl Lanes {
     /// `body` in the lanes where `cond` holds, if there are any.
     fn some_lane(&mut self, cond: Expr, body: &Stmt) -> Result<Stmt, Rule> {
         let body = self.masked(cond.clone(), |l| l.stmt(body))?;
-        let any = match conjunction(self.mask.clone(), Some(cond)) {
-            Some(c) => simplify_expr(&reduce(BinaryOp::Or, c)),
+        let any = match self.masks.with(Some(cond)).at(self.lanes()) {
+            Some(c) => simplify_expr(&reduce(BinaryOp::Or, c, 1)),
             None => return Ok(body),
         };
         Ok(Stmt::If { cond: any, then: Box::new(body), otherwise: None })
     }
 
+    /// One store per lane, or one of all lanes together that meet at one element.
     fn store(&mut self, s: Stmt) -> Result<Stmt, Rule> {
-        let Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } = s else { return Ok(s) };
-        let private = self.private.contains(&buffer);
-        let at = self.expr(&index);
-        let at = if private { slot(&at, self.lanes) } else { self.indices.simplify(&at) };
-        let (value, predicate) = if at.ty().lanes > 1 {
-            let own = predicate.map(|p| splat(p, self.lanes));
-            (splat(self.expr(&value), self.lanes), conjunction(self.mask.clone(), own))
+        let Stmt::Store { buffer, index, value, predicate: own, aligned, non_temporal } = s else { return Ok(s) };
+        let at = self.place(&buffer, &index);
+        let lanes = at.ty().lanes;
+        let around = self.levels.iter().filter(|n| **n <= lanes).count();
+        let private = self.private.get(&buffer).map_or(0, |n| self.levels.partition_point(|l| l <= n));
+        let missing = !(self.loops(&index) | prefix(private)) & prefix(around);
+        if lanes > 1 && missing != 0 {
+            return Err(format!(
+                "lanes of a loop store to the same element of {buffer}, and those of one inside of it do not: \
+                 the loop over lanes that meet goes inside"
+            ));
+        }
+        let (value, predicate) = if lanes == self.lanes() {
+            (spread(self.expr(&value), lanes), self.masks.with(own).at(lanes))
         } else if let Some((op, rest)) = reduction::accumulation(&buffer, &index, &value) {
-            let own = predicate.map(|p| splat(p, self.lanes));
-            let active = conjunction(self.mask.clone(), own);
-            let ty = value.ty().with_lanes(self.lanes);
-            let (old, rest) =
-                (reduction::old_value(&buffer, &at, value.ty()), splat(self.expr(&rest), self.lanes));
-            let identity = identity(op, ty.scalar);
-            let rest = match active {
-                Some(m) => Expr::select(m, rest, splat(identity, self.lanes)),
-                None => rest,
-            };
-            (Expr::binary(op, old, reduce(op, rest)), None)
+            let rest = self.expr(&rest);
+            let (rest, predicate) = self.combined(op, rest, own, lanes);
+            let old = reduction::old_value(&buffer, &at, value.ty(), predicate.clone());
+            (Expr::binary(op, old, rest), predicate)
         } else {
             let value = self.expr(&value);
-            if value.ty().lanes > 1 || reduction::reads(&value, &buffer) {
+            if value.ty().lanes > lanes || reduction::reads(&value, &buffer) {
                 return Err(format!(
                     "all lanes store to the same element of {buffer}, and it is no sum, product, min, max, and, or \
                      over them"
                 ));
             }
-            (value, predicate.map(|p| reduce(BinaryOp::Or, p)))
+            let own = own.map(|p| if p.ty().lanes > lanes { reduce(BinaryOp::Or, p, lanes) } else { p });
+            (spread(value, lanes), self.masks.with(own).at(lanes))
         };
         Ok(Stmt::Store { buffer, index: at, value, predicate, aligned, non_temporal })
     }
+
+    /// What `lanes` elements are combined with, of which some lanes meet at each, and where: what does not run is nothing to combine.
+    fn combined(
+        &self,
+        op: BinaryOp,
+        value: Expr,
+        own: Option<Expr>,
+        lanes: u16,
+    ) -> (Expr, Option<Expr>) {
+        let all = self.lanes();
+        let (value, masks) = (spread(value, all), self.masks.with(own));
+        let value = match masks.finer(lanes) {
+            Some(m) => Expr::select(spread(m, all), &value, spread(identity(op, value.ty().scalar), all)),
+            None => value,
+        };
+        (reduce(op, value, lanes), masks.at(lanes))
+    }
 }
 
-impl Lanes {
-    /// One update per lane, or one of all lanes together where they meet at one element.
-    fn accumulate(
-        &mut self,
-        buffer: &Flat,
-        op: BinaryOp,
-        index: &Expr,
-        value: &Expr,
-        predicate: Option<&Expr>,
-    ) -> Stmt {
-        let private = self.private.contains(buffer);
-        let at = self.expr(index);
-        let at = if private { slot(&at, self.lanes) } else { self.indices.simplify(&at) };
-        let value = splat(self.expr(value), self.lanes);
-        let own = predicate.map(|p| splat(self.expr(p), self.lanes));
-        let active = conjunction(self.mask.clone(), own);
-        let (value, predicate) = match (at.ty().lanes > 1, active) {
-            (true, active) => (value, active),
-            (false, None) => (reduce(op, value), None),
-            (false, Some(m)) => {
-                let identity = splat(identity(op, value.ty().scalar), self.lanes);
-                (reduce(op, Expr::select(m, value, identity)), None)
-            }
-        };
-        Stmt::Accumulate { buffer: buffer.clone(), op, index: at, value, predicate }
-    }
+/// The lowest `n` bits.
+fn prefix(n: usize) -> u8 {
+    (0..n).fold(0, |bits, i| bits | 1 << i)
 }
 
 /// True if a statement, lanes taken together, stores at one element that follows from some of these names.
@@ -369,37 +439,27 @@ fn combines_at(s: &Stmt, names: &mut FxHashSet<Name>) -> bool {
     found
 }
 
-/// Index of this lane's slot in a buffer allocated inside.
+/// Index of each lane's slot in a buffer with slots for `lanes` of them.
 fn slot(index: &Expr, lanes: u16) -> Expr {
-    let vector = splat(index.clone(), lanes);
+    let all = index.ty().lanes.max(lanes);
     let i64s = |v: i64| Expr::int(ScalarType::I64, v);
     let lane = Expr::new(ExprKind::Ramp(i64s(0), i64s(1)), Type::I64.with_lanes(lanes));
-    simplify_index(&(vector * splat(i64s(lanes as i64), lanes) + lane))
+    let first = spread(index.clone(), all) * spread(i64s(lanes.into()), all);
+    simplify_index(&(first + spread(lane, all)))
 }
 
-/// Scalar operands of a vector node are broadcast.
+/// Operands of fewer lanes are spread.
 fn widen(e: &Expr) -> Expr {
     let lanes = e.ty().lanes;
     if lanes == 1 || matches!(e.kind(), ExprKind::Ramp(..) | ExprKind::Broadcast(_)) {
         return e.clone();
     }
     let mut children = vec![];
-    e.for_each_child(|c| children.push(splat(c.clone(), lanes)));
+    e.for_each_child(|c| children.push(spread(c.clone(), lanes)));
     e.with_children(children)
 }
 
-fn conjunction(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(simplify_expr(&a.and(b))),
-        (a, b) => a.or(b),
-    }
-}
-
-/// Reduction over lanes; a scalar is its own.
-fn reduce(op: BinaryOp, e: Expr) -> Expr {
-    if e.ty().lanes == 1 {
-        return e;
-    }
-    let ty = Type::of(e.ty().scalar);
-    Expr::new(ExprKind::VectorReduce(op, e), ty)
+/// Reduction of neighbouring lanes to `lanes`; as many as those are themselves.
+pub(super) fn reduce(op: BinaryOp, e: Expr, lanes: u16) -> Expr {
+    if e.ty().lanes == lanes { e } else { Expr::reduced(op, e, lanes) }
 }

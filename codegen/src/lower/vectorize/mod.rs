@@ -1,7 +1,7 @@
 //! Turns vector loops into vector expressions.
 //!
-//! Before: flat statements (`Load`, `Store`, `Allocate`), unrolled; `Vectorized` loops of constant extent, not inside one
-//! another. After: no `Vectorized` loop; vectors in expressions, `Let`s and predicates; conditions of `If` are scalar.
+//! Before: flat statements (`Load`, `Store`, `Allocate`), unrolled; `Vectorized` loops of constant extent. After: no
+//! `Vectorized` loop; vectors in expressions, `Let`s and predicates; conditions of `If` are scalar.
 //! It runs after flattening because there an access has one index instead of one per dimension.
 //!
 //! In the body of `vectorized for v in [m, m + n)`:
@@ -13,20 +13,27 @@
 //! - `f[i] = f[i] op e` at an index that is the same in all lanes is a reduction over the lanes: `f[i] op reduce_op(e)`, inactive
 //!   lanes replaced by the identity by a select.
 //! - storage allocated inside has one slot per lane, lanes fastest.
+//! - `vectorized for w in [k, k + l)` inside makes vectors of `n l` lanes: `w` is `k + ramp(0, 1, n l) % l`. What depends on `v` alone has n lanes, and
+//!   each of them is repeated l times where it meets more; coordinates then are functions of `ramp(0, 1, n l) / l`, of which
+//!   [`super::residues`] makes rows. Where `i` depends on `v` alone, `f[i] = f[i] op e` is a reduction of each l neighbours: `f[i] op reduce_op(e, n)`.
 //!
 //! Finally dense stores whose first element is provably a multiple of the lanes are marked `aligned`, from the promise on
 //! strides in `flatten`.
 
 pub(super) mod aligned;
 mod lanes;
+mod masks;
 mod reduction;
+mod spread;
 
 use super::simplify::simplify_index;
 use crate::error::Error;
-use crate::expr::{Expr, Flat};
+use crate::expr::walk::uses_var;
+use crate::expr::{Expr, Flat, Name};
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::schedule::{Directive, ForKind};
+use lanes::Lanes;
 use rustc_hash::FxHashSet;
 
 /// See the module's description.
@@ -55,18 +62,15 @@ fn walk(s: &Stmt, error: &mut Option<Error>) -> Stmt {
         Some(n) if *kind == ForKind::GpuLane && n != 32 => {
             format!("a warp has 32 lanes, not {n}: split by 32 first")
         }
-        Some(n) if (2..=256).contains(&n) => {
-            match lanes::Lanes::new(var, min, n as u16).and_then(|mut l| l.stmt(body)) {
-                Ok(s) => return s,
-                Err(e) => e,
-            }
-        }
         // A vector of one lane is the scalar.
         Some(1) => {
             let (value, body) = (min.clone(), Box::new(walk(body, error)));
             return Stmt::Let { name: var.clone(), value, body };
         }
-        Some(n) => format!("{n} lanes are not possible: 1 to 256"),
+        Some(n) => match in_some_order(s, n) {
+            Ok(s) => return s,
+            Err(rule) => rule,
+        },
         None => format!("the extent {extent} is no constant: split by a constant first"),
     };
     *error = Some(Error::Schedule {
@@ -75,6 +79,41 @@ fn walk(s: &Stmt, error: &mut Option<Error>) -> Stmt {
         rule,
     });
     Stmt::Block(vec![])
+}
+
+/// The loop `s` of `n` iterations as vectors. Loops directly inside of each other may change places, which moves lanes and no value: lanes that
+/// meet at an element must be neighbours. Of several faults it is the one in the order of the schedule.
+fn in_some_order(s: &Stmt, n: i64) -> Result<Stmt, String> {
+    let vectors = |s: &Stmt, n| match s {
+        Stmt::For { var, min, kind, body, .. } => Lanes::new(*kind).vector(var, min, n, body),
+        s => Ok(s.clone()),
+    };
+    let first = vectors(s, n);
+    let (mut at, mut loops) = (s, vec![]);
+    while let Stmt::For { var, min, extent, kind: ForKind::Vectorized, body } = at {
+        loops.push((var, min, extent));
+        at = body;
+    }
+    let fixed = |e: &Expr| !loops.iter().any(|(var, ..)| uses_var(e, var));
+    if first.is_ok() || !loops.iter().all(|(_, min, extent)| fixed(min) && fixed(extent)) {
+        return first;
+    }
+    for _ in 1..loops.len() {
+        loops.rotate_left(1);
+        let around = |body, (var, min, extent): &(&Name, &Expr, &Expr)| Stmt::For {
+            var: (*var).clone(),
+            min: (*min).clone(),
+            extent: (*extent).clone(),
+            kind: ForKind::Vectorized,
+            body: Box::new(body),
+        };
+        let Some(n) = simplify_index(loops[0].2).as_int() else { continue };
+        let other = vectors(&loops.iter().rev().fold(at.clone(), around), n);
+        if other.is_ok() {
+            return other;
+        }
+    }
+    first
 }
 
 #[cfg(test)]

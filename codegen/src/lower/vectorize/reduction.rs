@@ -15,9 +15,10 @@ pub(super) fn reads_memory(e: &Expr) -> bool {
     any(e, |n| matches!(n.kind(), ExprKind::Load { .. }))
 }
 
-/// The load of the accumulated element.
-pub(super) fn old_value(buffer: &Flat, index: &Expr, ty: Type) -> Expr {
-    Expr::load(buffer.clone(), index.clone(), Type::of(ty.scalar))
+/// The load of the accumulated elements.
+pub(super) fn old_value(buffer: &Flat, index: &Expr, ty: Type, predicate: Option<Expr>) -> Expr {
+    let (buffer, index, ty) = (buffer.clone(), index.clone(), ty.with_lanes(index.ty().lanes));
+    Expr::new(ExprKind::Load { buffer, index, predicate }, ty)
 }
 
 /// `value` as `buffer[index] op rest`, where `rest` does not read the buffer.

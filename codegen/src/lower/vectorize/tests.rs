@@ -112,7 +112,24 @@ fn storage_inside_gets_a_slot_per_lane() {
 }
 
 #[test]
-fn nested_vectors_are_refused() {
-    let inner = for_("y", Expr::from(4), ForKind::Vectorized, store(v("y"), f(v("x"))));
-    assert_eq!(rule(inner), "x: vectorize(x): loop y inside it is vectorised too");
+fn loops_inside_each_other_are_lanes_of_one_vector() {
+    // Two pairs of neighbours each have a sum.
+    let pairs = |index: Expr| {
+        let old = load("g.0", index.clone(), ScalarType::F32);
+        store(index, old + f(v("y") * 4 + v("x") * 2 + v("r")) * load("w.0", v("r"), ScalarType::F32))
+    };
+    let nest = |outer: &str, inner: &str, body| {
+        let inner = for_(inner, Expr::from(2), ForKind::Vectorized, body);
+        vectorize(&for_(outer, Expr::from(2), ForKind::Vectorized, inner))
+    };
+    let g = "g.0[ramp(0:i64, 1:i64, 2)]";
+    let expected = format!(
+        "{g} = {g} + reduce_add(f.0[ramp(i64(y) * 4:i64, 1:i64, 4)] * w.0[i64(ramp(0, 1, 4) % x4(2))], 2) aligned\n"
+    );
+    assert_eq!(nest("x", "r", pairs(v("x"))).unwrap().to_string(), expected);
+    // Lanes that meet become neighbours.
+    assert_eq!(nest("r", "x", pairs(v("x"))).unwrap().to_string(), expected);
+    assert!(nest("x", "r", pairs(v("y"))).unwrap().to_string().contains("reduce_add(f.0[ramp("));
+    let many = for_("y", Expr::from(64), ForKind::Vectorized, store(v("x") * 64 + v("y"), f(v("x"))));
+    assert_eq!(rule(many), "x: vectorize(x): loop y inside it: 512 lanes are not possible: 1 to 256");
 }
