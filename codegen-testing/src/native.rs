@@ -99,6 +99,14 @@ pub fn agree(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -
     agree_over(p, s, b, &extents.iter().map(domain).collect::<Vec<_>>())
 }
 
+/// As [`agree`], on a processor that this machine is one of.
+pub fn agree_for(target: &Target, p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) {
+    let domains: Vec<Vec<(i32, usize)>> =
+        extents.iter().map(|e| e.iter().map(|&n| (0, n)).collect()).collect();
+    let compiled = compile_for(p, s, target).unwrap_or_else(|e| panic!("{e}\n{s}"));
+    agrees(p, s, b, &domains, &compiled, &[1]);
+}
+
 /// As [`agree`] over domains, `(min, extent)` per dimension.
 pub fn agree_over(
     p: &Pipeline,

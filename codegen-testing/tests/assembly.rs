@@ -100,7 +100,8 @@ fn neighbours(
     let f = p.define("f", [x], Expr::from(0));
     let f = p.add_to(&f, x, term(&a, &b, Expr::from(x), k.var(0)), &k);
     p.output(&f);
-    let text = format!("f: bound(x, 0, 4096)  f.update(0): vectorize(x, {lanes}) reorder(k, xi, x) vectorize(k)");
+    let text =
+        format!("f: bound(x, 0, 4096)  f.update(0): vectorize(x, {lanes}) reorder(k, xi, x) vectorize(k)");
     Loop::innermost(&p, &Schedule::parse(&text).expect("text"), target)
 }
 
@@ -112,21 +113,45 @@ fn neighbours_are_added_at_once() {
             a.of(x.clone() * n + &k).cast(I32) * b.of(x * n + &k).cast(I32)
         }
     };
-    let taps = |n: i32| {
-        move |a: &Input, b: &Input, x: Expr, k: Expr| a.of(x * n + &k).cast(I32) * b.of(k).cast(I32)
-    };
+    let taps =
+        |n: i32| move |a: &Input, b: &Input, x: Expr, k: Expr| a.of(x * n + &k).cast(I32) * b.of(k).cast(I32);
     let pair = |name, target, lanes| {
-        for found in [neighbours([I16, I16], 2, lanes, &target, both(2)), neighbours([I16, I16], 2, lanes, &target, taps(2))] {
-            assert_eq!((found.count(name), found.count("vpmulld"), found.is_dense()), (1, 0, true), "{found}");
+        for found in [
+            neighbours([I16, I16], 2, lanes, &target, both(2)),
+            neighbours([I16, I16], 2, lanes, &target, taps(2)),
+        ] {
+            assert_eq!(
+                (found.count(name), found.count("vpmulld"), found.is_dense()),
+                (1, 0, true),
+                "{found}"
+            );
             assert!(found.work() <= 3, "{found}");
         }
     };
     pair("vpmaddwd", avx2(), 8);
     pair("vpmaddwd", avx512(), 16);
     for (target, lanes) in [(avx2_vnni(), 8), (avx512_vnni(), 16)] {
-        for found in [neighbours([U8, I8], 4, lanes, &target, both(4)), neighbours([I8, U8], 4, lanes, &target, taps(4))] {
+        for found in [
+            neighbours([U8, I8], 4, lanes, &target, both(4)),
+            neighbours([I8, U8], 4, lanes, &target, taps(4)),
+        ] {
             assert_eq!((found.count("vpdpbusd"), found.work()), (1, 1), "{found}");
         }
+    }
+    // Without it bytes are products of words, which no sum saturates.
+    for (target, lanes) in [(avx2(), 8), (avx512(), 16)] {
+        let found = neighbours([U8, I8], 4, lanes, &target, both(4));
+        let counts = ["vpmaddwd", "vpmaddubsw", "vpmulld"].map(|n| found.count(n));
+        assert_eq!((counts, found.is_dense()), ([2, 0, 0], true), "{found}");
+        assert!(found.work() <= 12, "{found}");
+    }
+    let distances =
+        |a: &Input, b: &Input, x: Expr, k: Expr| a.of(x.clone() * 8 + &k).absd(b.of(x * 8 + k)).cast(I32);
+    for (target, lanes, most) in [(avx2(), 8, 6), (avx512(), 8, 3)] {
+        let found = neighbours([U8, U8], 8, lanes, &target, distances);
+        let vectors = (2 * lanes / target.lanes) as usize;
+        assert_eq!((found.count("vpsadbw"), found.is_dense()), (vectors, true), "{found}");
+        assert!(found.work() <= most, "{found}");
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use sumsq_codegen::func::Layout;
-use sumsq_codegen::{Directive, ScalarType};
+use sumsq_codegen::{Directive, ForKind, ScalarType};
 use sumsq_codegen_testing::random::approximate::bounds;
 use sumsq_codegen_testing::random::program::Case;
 
 /// Directives that every run of many cases uses.
-const DIRECTIVES: [&str; 49] = [
+const DIRECTIVES: [&str; 50] = [
     "GpuBlock",
     "GpuLane",
     "GpuThread",
@@ -15,6 +15,7 @@ const DIRECTIVES: [&str; 49] = [
     "Serial",
     "Unrolled",
     "Vectorized",
+    "Vectorized inside of Vectorized",
     "align_bounds",
     "align_storage",
     "atomic",
@@ -69,6 +70,10 @@ impl Stats {
         let mut all: Vec<String> = vec![];
         let directives: Vec<&Directive> = case.schedule.stages.values().flatten().collect();
         directives.iter().for_each(|d| directive(d, &mut all));
+        let vectors = |d: &&Directive| matches!(d, Directive::Kind { kind: ForKind::Vectorized, .. });
+        if case.schedule.stages.values().any(|d| d.iter().filter(vectors).count() > 1) {
+            all.push("Vectorized inside of Vectorized".into());
+        }
         if case.schedule.stages.iter().any(|(s, d)| s.stage > 0 && !d.is_empty()) {
             all.push("update stage".into());
         }

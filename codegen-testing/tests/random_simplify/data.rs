@@ -2,7 +2,7 @@
 
 use crate::{Environment, check, seeds, splat};
 use sumsq_codegen::lower::simplify::simplify_expr;
-use sumsq_codegen::{BinaryOp, Expr, ExprKind, ScalarType, Type, UnaryOp};
+use sumsq_codegen::{BinaryOp, Expr, ScalarType, UnaryOp};
 use sumsq_codegen_testing::reference::Value;
 use sumsq_codegen_testing::rng::Rng;
 
@@ -75,14 +75,15 @@ fn expr(rng: &mut Rng, ty: ScalarType, lanes: u16, depth: usize) -> Expr {
             let a = sub(rng, ty);
             unary(rng, a)
         }
-        5 if lanes == 1 && ty != ScalarType::Bool && rng.percent(30) => {
+        5 if ty != ScalarType::Bool && rng.percent(30) => {
             use BinaryOp::*;
             let op = if ty.is_float() {
                 rng.pick(&[Add, Mul, Min, Max])
             } else {
                 rng.pick(&[Add, Mul, Min, Max, And, Or])
             };
-            Expr::new(ExprKind::VectorReduce(op, expr(rng, ty, 4, depth - 1)), Type::of(ty))
+            let groups = rng.pick(&[2, 3, 4]);
+            Expr::reduced(op, expr(rng, ty, lanes * groups, depth - 1), lanes)
         }
         5..8 if ty == ScalarType::Bool => comparison(rng, lanes, depth),
         _ => {

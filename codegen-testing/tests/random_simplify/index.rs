@@ -24,7 +24,7 @@ fn expr(rng: &mut Rng, lanes: u16, depth: usize) -> Expr {
     }
     let sub = |rng: &mut Rng| expr(rng, lanes, depth - 1);
     let ty = Type::I32.with_lanes(lanes);
-    match rng.below(12) {
+    match rng.below(13) {
         0..3 => sub(rng) + sub(rng),
         3 | 4 => sub(rng) - sub(rng),
         5 => sub(rng) * splat(Expr::from(rng.range(-5, 5) as i32), lanes),
@@ -35,6 +35,13 @@ fn expr(rng: &mut Rng, lanes: u16, depth: usize) -> Expr {
         10 => {
             let c = condition(rng, lanes, depth - 1);
             Expr::select(c, sub(rng), sub(rng))
+        }
+        11 => {
+            // Digits of a number, which are the number, or another one's.
+            let (e, c) = (sub(rng), rng.pick(&[2, 3, 4]));
+            let (high, low) =
+                (e.clone() / splat(Expr::from(c), lanes), e.modulo(splat(Expr::from(c), lanes)));
+            high * splat(Expr::from(rng.pick(&[c, c, 5])), lanes) + low
         }
         _ => {
             let e = sub(rng);
@@ -66,7 +73,7 @@ fn index(rng: &mut Rng) -> Expr {
         0 => condition(rng, lanes, 3),
         1 if lanes > 1 => {
             let op = rng.pick(&[BinaryOp::And, BinaryOp::Or]);
-            Expr::new(ExprKind::VectorReduce(op, condition(rng, lanes, 2)), Type::BOOL)
+            Expr::reduced(op, condition(rng, lanes, 2), rng.pick(&[1, 1, 2]))
         }
         1 => expr(rng, lanes, 4).cast(ScalarType::I64) * expr(rng, lanes, 1).cast(ScalarType::I64),
         _ => expr(rng, lanes, 4),

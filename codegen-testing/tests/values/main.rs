@@ -9,6 +9,7 @@ mod half;
 mod inline_reductions;
 mod integers;
 mod mixed;
+mod neighbours;
 mod random;
 mod reductions;
 mod strict;

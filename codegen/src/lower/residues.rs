@@ -80,7 +80,9 @@ impl Residues {
                 Some(p) => Some(class.of(p)?),
                 None => None,
             };
-            let load = |index, predicate, ty| Expr::new(ExprKind::Load { buffer: buffer.clone(), index, predicate }, ty);
+            let load = |index, predicate, ty| {
+                Expr::new(ExprKind::Load { buffer: buffer.clone(), index, predicate }, ty)
+            };
             match index.kind() {
                 ExprKind::Ramp(_, stride) => {
                     stride.as_int().filter(|s| (1..=MAX_STRIDE.min(ty.lanes.into())).contains(s))?;
@@ -219,12 +221,8 @@ mod tests {
         );
         let planes = Expr::binary(Add, over(lanes(), Div, 4), over(over(lanes(), Mod, 4), Mul, 100));
         assert_eq!(read(&planes).matches("f[ramp(").count(), 4, "{}", read(&planes));
-        assert_eq!(
-            read(&over(lanes(), Mod, 2)),
-            "interleave(x4(f[i64(x % 2)]), x4(f[i64((x + 1) % 2)]))"
-        );
-        for index in [over(lanes(), Div, 3), over(lanes(), Div, 16), lanes() * lanes()]
-        {
+        assert_eq!(read(&over(lanes(), Mod, 2)), "interleave(x4(f[i64(x % 2)]), x4(f[i64((x + 1) % 2)]))");
+        for index in [over(lanes(), Div, 3), over(lanes(), Div, 16), lanes() * lanes()] {
             assert!(!read(&index).contains("interleave"), "{}", read(&index));
         }
     }

@@ -230,15 +230,16 @@ impl Scheduler<'_> {
         let mut nest: Vec<(Name, ForKind)> =
             loops.iter().rev().map(|v| (v.clone(), ForKind::Serial)).collect();
         let mut left = loops.to_vec();
-        for kind in [ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
+        use ForKind::{Parallel, Unrolled, Vectorized};
+        for (kind, percent) in [(Vectorized, 55), (Vectorized, 25), (Unrolled, 55), (Parallel, 55)] {
             let candidates: Vec<Name> = match kind {
-                ForKind::Parallel => left.clone(),
-                ForKind::Vectorized => {
+                Parallel => left.clone(),
+                Vectorized => {
                     left.iter().filter(|v| constant.contains(v) && !ordered.contains(v)).cloned().collect()
                 }
                 _ => left.iter().filter(|v| constant.contains(v)).cloned().collect(),
             };
-            if !candidates.is_empty() && self.rng.percent(55) {
+            if !candidates.is_empty() && self.rng.percent(percent) {
                 let var = self.rng.pick(&candidates);
                 left.retain(|v| *v != var);
                 nest.iter_mut().filter(|l| l.0 == var).for_each(|l| l.1 = kind);

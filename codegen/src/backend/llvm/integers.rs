@@ -17,7 +17,11 @@ impl ExprEmitter<'_> {
         }
         let twice = with_constant(Add, with_constant(Shr, e, 1)?, 1)?;
         let ExprKind::Binary(Mul, a, b) = with_constant(Shr, twice, 14)?.kind() else { return None };
-        self.whole(Instruction::Fractions, None, [self.narrow(a, ScalarType::I16)?, self.narrow(b, ScalarType::I16)?])
+        self.whole(
+            Instruction::Fractions,
+            None,
+            [self.narrow(a, ScalarType::I16)?, self.narrow(b, ScalarType::I16)?],
+        )
     }
 
     /// The sums of neighbouring lanes of `e`, whose operands are done, as `ty`, if an instruction adds some of them.
@@ -61,7 +65,11 @@ impl ExprEmitter<'_> {
     /// Each two products of 16 bits added.
     fn pairs(&self, e: &Expr) -> Option<Val> {
         let (a, b) = product(e)?;
-        self.whole(Instruction::Pairs, None, [self.narrow(a, ScalarType::I16)?, self.narrow(b, ScalarType::I16)?])
+        self.whole(
+            Instruction::Pairs,
+            None,
+            [self.narrow(a, ScalarType::I16)?, self.narrow(b, ScalarType::I16)?],
+        )
     }
 
     /// An instruction on vectors as long as they are, in as many pieces as it takes; `sums` are what it adds to.
@@ -99,7 +107,8 @@ impl ExprEmitter<'_> {
             _ => return None,
         };
         let own = narrow.ty().scalar;
-        if !(own.is_int() && own != ScalarType::Bool && scalar.has(own.least()) && scalar.has(own.greatest())) {
+        if !(own.is_int() && own != ScalarType::Bool && scalar.has(own.least()) && scalar.has(own.greatest()))
+        {
             return None;
         }
         let v = Arith(ir).cast(self.scopes.recall(narrow)?.value, narrow.ty(), scalar);

@@ -139,7 +139,18 @@ impl Ir {
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
             let builder = LLVMCreateBuilderInContext(context);
             let (fast_flags, terms, saturates, instructions, permutes, gathers, masks) = Default::default();
-            Ir { context, module, builder, fast_flags, terms, saturates, instructions, permutes, gathers, masks }
+            Ir {
+                context,
+                module,
+                builder,
+                fast_flags,
+                terms,
+                saturates,
+                instructions,
+                permutes,
+                gathers,
+                masks,
+            }
         }
     }
 

@@ -289,7 +289,11 @@ impl Simplifier {
                 Some(self.reduced(dual, x, lanes).not_())
             }
             (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if lanes == 1 && is_index(x.ty()) => {
-                if self.holds_data(a) { None } else { self.decisive_lane(op, *cmp, x, y) }
+                if self.holds_data(a) {
+                    None
+                } else {
+                    self.decisive_lane(op, *cmp, x, y)
+                }
             }
             _ => None,
         }

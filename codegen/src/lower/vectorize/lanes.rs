@@ -252,17 +252,24 @@ impl Lanes {
         kind: ForKind,
         body: &Stmt,
     ) -> Result<Stmt, Rule> {
-        let loops = self.loops(min) | self.loops(extent);
+        let (loops, first) = (self.loops(min) | self.loops(extent), min);
         let (min, extent) = (simplify_index(&self.expr(min)), simplify_index(&self.expr(extent)));
         match kind {
             ForKind::Serial => {}
             ForKind::Vectorized if !self.warp => {
                 return match extent.as_int() {
-                    Some(n) => self.vector(var, &min, n, body).map_err(|rule| format!("loop {var} inside it: {rule}")),
-                    None => Err(format!("the extent {extent} of loop {var} inside it is no constant: split by a constant first")),
+                    Some(1) => self.let_(var, first, body),
+                    Some(n) => self
+                        .vector(var, &min, n, body)
+                        .map_err(|rule| format!("loop {var} inside it: {rule}")),
+                    None => Err(format!(
+                        "the extent {extent} of loop {var} inside it is no constant: split by a constant first"
+                    )),
                 };
             }
-            kind if kind.is_vector() => return Err(format!("loop {var} inside it is vectorised too, and lanes are threads")),
+            kind if kind.is_vector() => {
+                return Err(format!("loop {var} inside it is vectorised too, and lanes are threads"));
+            }
             kind if kind.is_parallel() => return Err(format!("loop {var} inside it is parallel")),
             _ => return Err(format!("loop {var} inside it is not unrolled yet")),
         }
@@ -368,7 +375,9 @@ impl Lanes {
 
     /// One store per lane, or one of all lanes together that meet at one element.
     fn store(&mut self, s: Stmt) -> Result<Stmt, Rule> {
-        let Stmt::Store { buffer, index, value, predicate: own, aligned, non_temporal } = s else { return Ok(s) };
+        let Stmt::Store { buffer, index, value, predicate: own, aligned, non_temporal } = s else {
+            return Ok(s);
+        };
         let at = self.place(&buffer, &index);
         let lanes = at.ty().lanes;
         let around = self.levels.iter().filter(|n| **n <= lanes).count();
@@ -402,13 +411,7 @@ impl Lanes {
     }
 
     /// What `lanes` elements are combined with, of which some lanes meet at each, and where: what does not run is nothing to combine.
-    fn combined(
-        &self,
-        op: BinaryOp,
-        value: Expr,
-        own: Option<Expr>,
-        lanes: u16,
-    ) -> (Expr, Option<Expr>) {
+    fn combined(&self, op: BinaryOp, value: Expr, own: Option<Expr>, lanes: u16) -> (Expr, Option<Expr>) {
         let all = self.lanes();
         let (value, masks) = (spread(value, all), self.masks.with(own));
         let value = match masks.finer(lanes) {
