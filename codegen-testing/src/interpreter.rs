@@ -99,6 +99,7 @@ impl Machine {
                 let parts: Vec<Value> = parts.iter().map(|p| self.eval(p)).collect();
                 (0..parts[0].len()).flat_map(|l| parts.iter().map(move |p| p[l])).collect()
             }
+            ExprKind::Concat(parts) => parts.iter().flat_map(|p| self.eval(p)).collect(),
             ExprKind::VectorReduce(op, a) => {
                 let int = !a.ty().scalar.is_float();
                 let all = self.eval(a);

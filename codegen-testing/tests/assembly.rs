@@ -155,6 +155,76 @@ fn neighbours_are_added_at_once() {
     }
 }
 
+/// Tiles of lanes read and write rows; transposed ones are turned in registers.
+#[test]
+fn tiles_are_rows() {
+    let mut p = Pipeline::new("tiles");
+    let [x, y] = Var::all(["x", "y"]);
+    let a = p.input(Input::new("a", &[F32], 2));
+    let straight = p.define("straight", [x, y], a.of((x, y)) * 3);
+    let turned = p.define("turned", [x, y], a.of((y, x)) * 3);
+    [straight, turned].iter().for_each(|f| {
+        p.output(f);
+    });
+    let tile = |name: &str, order: &str| {
+        format!(
+            "{name}: bound(x, 0, 512) bound(y, 0, 512) split(x, x, xi, 4, guard) split(y, y, yi, 4, guard) \
+             reorder({order}, x, y) vectorize(xi) vectorize(yi)\n"
+        )
+    };
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        for order in ["xi, yi", "yi, xi"] {
+            let s =
+                Schedule::parse(&[tile("straight", order), tile("turned", order)].concat()).expect("text");
+            let loops = Loop::all(&p, &s, &target);
+            let found: Vec<&Loop> = loops.iter().filter(|l| l.count("vmulps") > 0).collect();
+            assert_eq!(found.len(), 2);
+            for found in found {
+                assert_eq!((found.count("vmulps"), found.is_dense()), (vectors, true), "{order}\n{found}");
+                assert!(found.work() <= 26, "{order}\n{found}");
+            }
+        }
+    }
+}
+
+/// A column of a matrix beside each lane, and one sum in lanes by way of `rfactor`.
+#[test]
+fn products_of_bytes_are_added_wherever_they_lie() {
+    let four = RDom::new([("k", Expr::from(0), Expr::from(4))]);
+    let mut p = Pipeline::new("columns");
+    let [x] = Var::all(["x"]);
+    let m = p.input(Input::new("m", &[U8], 2));
+    let v = p.input(Input::new("v", &[I8], 1));
+    let f = p.define("f", [x], Expr::from(0));
+    let f = p.add_to(&f, x, m.of((x, four.var(0))).cast(I32) * v.of(four.var(0)).cast(I32), &four);
+    p.output(&f);
+    let text = "f: bound(x, 0, 4096)  f.update(0): vectorize(x, 16) reorder(k, xi, x) vectorize(k)";
+    let found = Loop::innermost(&p, &Schedule::parse(text).expect("text"), &avx512_vnni());
+    assert_eq!((found.count("vpdpbusd"), found.is_dense()), (1, true), "{found}");
+    assert!(found.work() <= 9, "{found}");
+
+    let mut p = Pipeline::new("product");
+    let [a, b] = [("a", U8), ("b", I8)].map(|(name, ty)| p.input(Input::new(name, &[ty], 1)));
+    let r = RDom::new([("r", Expr::from(0), Expr::from(65536))]);
+    let total = p.define("total", [], Expr::from(0));
+    let total = p.add_to(&total, (), a.of(r.var(0)).cast(I32) * b.of(r.var(0)).cast(I32), &r);
+    p.output(&total);
+    let text = |lanes: i32| {
+        format!(
+            "total.update(0): split(r, ro, ri, {}, guard) split(ri, rv, rk, 4, guard) rfactor(rv as v, into partial)
+             partial: compute_root vectorize(v)
+             partial.update(0): reorder(rk, v, ro) vectorize(v) vectorize(rk)",
+            4 * lanes
+        )
+    };
+    for (target, lanes) in [(avx2_vnni(), 8), (avx512_vnni(), 16)] {
+        let s = Schedule::parse(&text(lanes)).expect("text");
+        let all = Loop::all(&p, &s, &target);
+        let found = all.iter().find(|l| l.count("vpdpbusd") > 0).expect("a product of bytes");
+        assert!(found.work() <= found.count("vpdpbusd"), "{found}");
+    }
+}
+
 /// Lanes divide as floats, exactly; processors have no division of integers in vectors.
 #[test]
 fn lanes_divide_at_once() {

@@ -87,6 +87,10 @@ impl Machine {
                 let of = parts.len();
                 (0..e.ty().lanes as usize).map(|l| lane(&parts[l % of], l / of)).collect()
             }
+            ExprKind::Concat(parts) => {
+                let parts: Vec<Lanes> = parts.iter().map(|p| self.eval(p)).collect::<Fallible<_>>()?;
+                parts.into_iter().flatten().collect()
+            }
             ExprKind::Load { buffer, index, predicate } => self.load(buffer, index, predicate.as_ref(), e)?,
         })
     }

@@ -126,7 +126,9 @@ impl<N: Number> Builder<'_, N> {
             ExprKind::Call { name, value, .. } => {
                 Op::Call { name: name.clone(), args: regs.to_vec(), value: *value }
             }
-            ExprKind::Likely(_) | ExprKind::Broadcast(_) | ExprKind::Interleave(_) => return Ok(regs[0]),
+            ExprKind::Likely(_) | ExprKind::Broadcast(_) | ExprKind::Interleave(_) | ExprKind::Concat(_) => {
+                return Ok(regs[0]);
+            }
             ExprKind::Ramp(base, _) => {
                 let step = self.push(Op::Const(constant(Value::Int((lane / base.ty().lanes) as i64))));
                 let offset = self.push(Op::Binary(BinaryOp::Mul, ty, regs[1], step));
@@ -165,6 +167,10 @@ fn operands(e: &Expr, lane: u16) -> Vec<(Expr, u16)> {
         ExprKind::Interleave(parts) => {
             let of = parts.len() as u16;
             vec![(parts[(lane % of) as usize].clone(), lane / of)]
+        }
+        ExprKind::Concat(parts) => {
+            let each = e.ty().lanes / parts.len() as u16;
+            vec![(parts[usize::from(lane / each)].clone(), lane % each)]
         }
         ExprKind::VectorReduce(_, a) => {
             let each = a.ty().lanes / e.ty().lanes;

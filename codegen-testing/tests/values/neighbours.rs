@@ -100,15 +100,12 @@ fn neighbours_are_added_exactly() {
                 "f.update(0): split(x, x, xi, 2, guard) reorder(k, xi, x) vectorize(xi) vectorize(k)",
             ],
         };
-        for text in schedules {
-            let s = Schedule::parse(text).expect("text");
-            for extent in [1, 7, 32, 45] {
-                check(&p, &s, &b, &[vec![extent]], 0.0);
-                for target in &targets {
-                    println!("{name}, {n}, {extent}, {}: {text}", target.processor.name);
-                    agree_for(target, &p, &s, &b, &[vec![extent]]);
-                }
-            }
+        let (text, extent) = (schedules[i % schedules.len()], [1, 45, 7, 32, 19][i % 5]);
+        let s = Schedule::parse(text).expect("text");
+        check(&p, &s, &b, &[vec![extent]], 0.0);
+        for target in &targets {
+            println!("{name}, {n}, {extent}, {}: {text}", target.processor.name);
+            agree_for(target, &p, &s, &b, &[vec![extent]]);
         }
     }
 }

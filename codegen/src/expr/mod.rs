@@ -218,6 +218,8 @@ pub enum ExprKind {
     VectorReduce(BinaryOp, Expr),
     /// Vectors of the same type, their first lanes, then their second lanes, and so on.
     Interleave(Vec<Expr>),
+    /// Vectors of the same type, one after the other.
+    Concat(Vec<Expr>),
     /// Element(s) `index` (i64, in elements) of a flat buffer; lanes with a false predicate give 0.
     Load {
         /// Flat buffer.
@@ -301,7 +303,7 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
         (Call { name, args, value }, Call { name: n, args: list, value: v }) => {
             name == n && value == v && args.len() == list.len()
         }
-        (Interleave(x), Interleave(y)) => x.len() == y.len(),
+        (Interleave(x), Interleave(y)) | (Concat(x), Concat(y)) => x.len() == y.len(),
         (Load { buffer, predicate, .. }, Load { buffer: b, predicate: p, .. }) => {
             buffer == b && predicate.is_some() == p.is_some()
         }
@@ -351,7 +353,9 @@ fn take_children(node: &mut Arc<ExprNode>, out: &mut Vec<Expr>) {
             | ExprKind::VectorReduce(_, a) => out.push(a),
             ExprKind::Binary(_, a, b) | ExprKind::Ramp(a, b) => out.extend([a, b]),
             ExprKind::Fma(a, b, c) | ExprKind::Select(a, b, c) => out.extend([a, b, c]),
-            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) => out.extend(list),
+            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) | ExprKind::Concat(list) => {
+                out.extend(list)
+            }
             ExprKind::Load { index, predicate, .. } => {
                 out.push(index);
                 out.extend(predicate);
@@ -438,7 +442,9 @@ impl Expr {
                 f(b);
                 f(c);
             }
-            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) => list.iter().for_each(f),
+            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) | ExprKind::Concat(list) => {
+                list.iter().for_each(f)
+            }
             ExprKind::Load { index, predicate, .. } => {
                 f(index);
                 if let Some(p) = predicate {
@@ -462,7 +468,7 @@ impl Expr {
         }
         let lanes = match self.kind() {
             ExprKind::Ramp(..) | ExprKind::Broadcast(_) | ExprKind::VectorReduce(..) => self.ty().lanes,
-            ExprKind::Interleave(_) => children.iter().map(|c| c.ty().lanes).sum(),
+            ExprKind::Interleave(_) | ExprKind::Concat(_) => children.iter().map(|c| c.ty().lanes).sum(),
             _ => children.iter().map(|c| c.ty().lanes).max().unwrap_or(1),
         };
         let mut it = children.into_iter();
@@ -485,6 +491,7 @@ impl Expr {
                 value: *value,
             },
             ExprKind::Interleave(parts) => ExprKind::Interleave(parts.iter().map(|_| next()).collect()),
+            ExprKind::Concat(parts) => ExprKind::Concat(parts.iter().map(|_| next()).collect()),
             ExprKind::Load { buffer, predicate, .. } => ExprKind::Load {
                 buffer: buffer.clone(),
                 index: next(),
@@ -496,9 +503,14 @@ impl Expr {
 
     /// The lanes of `parts`, which have one type, in turns.
     pub fn interleave(parts: Vec<Expr>) -> Expr {
-        let lanes = parts.iter().map(|p| p.ty().lanes).sum();
-        let ty = parts.first().map_or(Type::BOOL, Expr::ty).with_lanes(lanes);
+        let ty = all_lanes(&parts);
         Expr::new(ExprKind::Interleave(parts), ty)
+    }
+
+    /// The lanes of `parts`, which have one type, one part after the other.
+    pub fn concat(parts: Vec<Expr>) -> Expr {
+        let ty = all_lanes(&parts);
+        Expr::new(ExprKind::Concat(parts), ty)
     }
 
     /// Groups of neighbouring lanes reduced, each to one of `lanes`.
@@ -630,6 +642,12 @@ impl Expr {
             _ => None,
         }
     }
+}
+
+/// The type of all lanes of `parts` together.
+fn all_lanes(parts: &[Expr]) -> Type {
+    let lanes = parts.iter().map(|p| p.ty().lanes).sum();
+    parts.first().map_or(Type::BOOL, Expr::ty).with_lanes(lanes)
 }
 
 macro_rules! unary_methods {

@@ -4,7 +4,7 @@
 //! - every `Var` is bound by an enclosing `Let` or `For`, with the type of its binding;
 //! - operands of arithmetic and comparisons have one type; conditions are bool; arms of a select have one type;
 //! - lanes: a node has the lanes of its operands; a `Ramp` or `Broadcast` widens scalars; a `VectorReduce` gives one lane for each group of
-//!   as many, an `Interleave` those of all its operands;
+//!   as many, an `Interleave` or `Concat` those of all its operands;
 //! - coordinates are i32, flat indices and strides i64, a load's predicate is bool of its index's lanes.
 //!
 //! By level:
@@ -193,7 +193,7 @@ impl Verifier {
                     && ty.scalar == a.ty().scalar
                     && a.ty().lanes.is_multiple_of(ty.lanes))
             }
-            ExprKind::Interleave(parts) => {
+            ExprKind::Interleave(parts) | ExprKind::Concat(parts) => {
                 let lanes: u16 = parts.iter().map(|p| p.ty().lanes).sum();
                 ok(parts.windows(2).all(|p| p[0].ty() == p[1].ty())
                     && parts.first().is_some_and(|p| p.ty().with_lanes(lanes) == ty))

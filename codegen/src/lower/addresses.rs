@@ -73,6 +73,9 @@ impl Addresses {
             ExprKind::Ramp(first, step) if step.as_int() == Some(1) => {
                 Expr::new(ExprKind::Ramp(self.ordered(first, depth), step.clone()), index.ty())
             }
+            ExprKind::Interleave(rows) | ExprKind::Concat(rows) => {
+                index.with_children(rows.iter().map(|row| self.ordered(row, depth)).collect())
+            }
             _ if index.ty() == Type::I64 => self.sum(index, depth),
             _ => index.clone(),
         }

@@ -70,7 +70,10 @@ fn is_candidate(index: &Expr) -> bool {
     let ty = index.ty();
     ty.scalar == ScalarType::I64
         && ty.lanes > 1
-        && !matches!(index.kind(), ExprKind::Ramp(..) | ExprKind::Cast(_))
+        && !matches!(
+            index.kind(),
+            ExprKind::Ramp(..) | ExprKind::Cast(_) | ExprKind::Interleave(_) | ExprKind::Concat(_)
+        )
 }
 
 fn walk(s: &Stmt, facts: &Facts, marks: &Marks) -> Stmt {

@@ -2,10 +2,11 @@
 //!
 //! Before: vectors, both bodies of loops. Lanes x of a load from `x / 2`, as where a picture is enlarged, read every element twice: they are a
 //! gather. After: lanes 0, 2, .. are a load of their own, from consecutive elements, and so are lanes 1, 3, ..: the value is theirs,
-//! interleaved. In general the lanes are taken apart by their residue modulo the numbers (8 at most) by which the index is divided or of
-//! which it takes the remainder, if that makes every load dense, or one of a small stride, or of one element. Each lane reads what it read before, under the mask that
-//! it had. Not in a GPU's kernels, whose lanes are threads. Follows partitioning, which looks for conditions on ramps; precedes narrowing, which
-//! leaves no gather whose index could be taken apart.
+//! interleaved. In general the lanes are taken apart by their residue modulo the numbers by which the index is divided or of
+//! which it takes the remainder, or into as many neighbours as one of these says, as those of each row of a tile, if that makes every load dense, or one
+//! of a small stride, or of one element. Each lane reads what it read before, under the mask that
+//! it had. The index of a store is made of those of rows in the same way. Not in a GPU's kernels, whose lanes are threads. Follows partitioning, which
+//! looks for conditions on ramps; precedes narrowing, which leaves no gather whose index could be taken apart.
 
 use crate::analysis::algebra::rebuild::splat;
 use crate::expr::walk::{Memo, any, rewrite};
@@ -16,9 +17,13 @@ use crate::lower::simplify::simplify_index;
 use crate::schedule::ForKind;
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 
-/// Most loads for one.
-const MOST: i64 = 8;
+/// Most loads for one, of lanes of one residue each, or of neighbours.
+const MOST_RESIDUES: i64 = 8;
+const MOST_BLOCKS: i64 = 16;
+/// Most lanes that there are.
+const MOST_LANES: i64 = 256;
 /// Largest index, in nodes, that is looked at.
 const MOST_NODES: usize = 1000;
 /// Longest stride of a load that is no gather.
@@ -45,39 +50,35 @@ impl Residues {
             }
             _ => {}
         }
-        map_children(s, &mut |e| self.expr(e), &mut |s| self.stmt(s))
+        let mut s = map_children(s, &mut |e| self.expr(e), &mut |s| self.stmt(s));
+        if let Stmt::Store { index, .. } = &mut s
+            && is_apart(index)
+            && let Some(rows) = self.rows(index)
+        {
+            *index = rows;
+        }
+        s
     }
 
     fn expr(&self, e: &Expr) -> Expr {
-        let gather = |e: &Expr| match e.kind() {
-            ExprKind::Load { index, .. } => {
-                index.ty().lanes > 1 && !matches!(index.kind(), ExprKind::Ramp(..))
-            }
-            _ => false,
-        };
+        let gather = |e: &Expr| matches!(e.kind(), ExprKind::Load { index, .. } if is_apart(index));
         if !any(e, gather) {
             return e.clone();
         }
         rewrite(e, &mut Memo::default(), &mut |_, new| match gather(&new) {
-            true => self.rows(&new).unwrap_or(new),
+            true => self.loads(&new).unwrap_or(new),
             false => new,
         })
     }
 
     /// A gather as rows, if it can be taken apart.
-    fn rows(&self, load: &Expr) -> Option<Expr> {
+    fn loads(&self, load: &Expr) -> Option<Expr> {
         let ExprKind::Load { buffer, index, predicate } = load.kind() else { return None };
-        let (n, modulus) = (i64::from(load.ty().lanes), self.modulus(index)?);
-        if modulus < 2 || n % modulus != 0 || n / modulus < 2 {
-            return None;
-        }
-        let ty = load.ty().with_lanes((n / modulus) as u16);
-        let row = |residue: i64| {
-            let mut class =
-                Class { vectors: self, residue, modulus, lanes: ty.lanes, memo: FxHashMap::default() };
-            let index = simplify_index(&class.of(index)?);
+        self.parts(index, &|part| {
+            let ty = load.ty().with_lanes(part.lanes);
+            let index = simplify_index(&part.of(index)?);
             let predicate = match predicate {
-                Some(p) => Some(class.of(p)?),
+                Some(p) => Some(part.of(p)?),
                 None => None,
             };
             let load = |index, predicate, ty| {
@@ -99,13 +100,41 @@ impl Residues {
                 }
                 _ => None,
             }
-        };
-        (0..modulus).map(row).collect::<Option<Vec<_>>>().map(Expr::interleave)
+        })
     }
 
-    /// The least number of which all are divisors by which lanes are divided, or of which they take the remainder.
-    fn modulus(&self, index: &Expr) -> Option<i64> {
-        let (mut all, mut stack, mut seen) = (1, vec![index], FxHashSet::default());
+    /// The index of a store as those of rows.
+    fn rows(&self, index: &Expr) -> Option<Expr> {
+        self.parts(index, &|part| {
+            let row = simplify_index(&part.of(index)?);
+            matches!(row.kind(), ExprKind::Ramp(_, step) if step.as_int() == Some(1)).then_some(row)
+        })
+    }
+
+    /// Lanes of `index` in parts, each of which is `made`: those of one residue, or neighbours, whichever are fewer different ones.
+    fn parts(&self, index: &Expr, made: &dyn Fn(&mut Lanes) -> Option<Expr>) -> Option<Expr> {
+        let (n, numbers) = (i64::from(index.ty().lanes), self.numbers(index)?);
+        let common = numbers.iter().fold(1, |all, c| all / gcd(all, *c) * c);
+        let residues = (common <= MOST_RESIDUES).then_some((common, 1, common));
+        let blocks = numbers.iter().map(|&c| (n / c, c, 1)).filter(|b| b.0 <= MOST_BLOCKS);
+        let all = residues.into_iter().chain(blocks).filter_map(|(parts, first, step)| {
+            if parts < 2 || n % parts != 0 || n / parts < 2 || step == 1 && n % first != 0 {
+                return None;
+            }
+            let lanes = (n / parts) as u16;
+            let part = |i| {
+                made(&mut Lanes { vectors: self, first: i * first, step, lanes, memo: FxHashMap::default() })
+            };
+            let parts = (0..parts).map(part).collect::<Option<Vec<_>>>()?;
+            let different = parts.iter().collect::<FxHashSet<_>>().len();
+            Some((different, if step == 1 { Expr::concat(parts) } else { Expr::interleave(parts) }))
+        });
+        all.min_by_key(|way| way.0).map(|way| way.1)
+    }
+
+    /// Numbers by which lanes are divided, or of which they take the remainder.
+    fn numbers(&self, index: &Expr) -> Option<BTreeSet<i64>> {
+        let (mut all, mut stack, mut seen) = (BTreeSet::new(), vec![index], FxHashSet::default());
         while let Some(e) = stack.pop() {
             if e.ty().lanes == 1 || !seen.insert(e.id()) {
                 continue;
@@ -117,27 +146,31 @@ impl Residues {
                 ExprKind::Var(n) => stack.push(self.0.get(n)?),
                 ExprKind::Load { .. } => return None,
                 ExprKind::Binary(BinaryOp::Div | BinaryOp::Mod, a, b) => {
-                    let c = number(b).filter(|c| (1..=MOST).contains(c))?;
-                    all = all / gcd(all, c) * c;
+                    all.insert(number(b).filter(|c| (1..=MOST_LANES).contains(c))?);
                     stack.push(a);
                 }
                 _ => e.for_each_child(|c| stack.push(c)),
             }
         }
-        (all <= MOST).then_some(all)
+        Some(all)
     }
 }
 
-/// The lanes whose numbers have one residue.
-struct Class<'a> {
+/// Vectors of indices that are no row.
+fn is_apart(index: &Expr) -> bool {
+    index.ty().lanes > 1 && !matches!(index.kind(), ExprKind::Ramp(..))
+}
+
+/// Lanes a constant number apart.
+struct Lanes<'a> {
     vectors: &'a Residues,
-    residue: i64,
-    modulus: i64,
+    first: i64,
+    step: i64,
     lanes: u16,
     memo: FxHashMap<usize, Option<Expr>>,
 }
 
-impl Class<'_> {
+impl Lanes<'_> {
     /// These lanes of a vector; none if they cannot be told apart.
     fn of(&mut self, e: &Expr) -> Option<Expr> {
         if let Some(known) = self.memo.get(&e.id()) {
@@ -156,7 +189,7 @@ impl Class<'_> {
             ExprKind::Int(_) | ExprKind::Float(_) => Some(Expr::new(e.kind().clone(), ty)),
             ExprKind::Var(n) => self.of(self.vectors.0.get(n)?),
             ExprKind::Broadcast(a) => Some(broadcast(a.clone())),
-            ExprKind::Ramp(a, s) => Some(ramp(a + s * self.residue, s * self.modulus)),
+            ExprKind::Ramp(a, s) => Some(ramp(a + s * self.first, s * self.step)),
             ExprKind::Binary(op @ (BinaryOp::Div | BinaryOp::Mod), a, b) => {
                 let (a, c) = (simplify_index(&self.of(a)?), number(b));
                 // Whole steps: what they divide is that of the first lane.
@@ -170,7 +203,10 @@ impl Class<'_> {
                 }
                 Some(Expr::binary(*op, a, self.of(b)?))
             }
-            ExprKind::Load { .. } | ExprKind::Interleave(_) | ExprKind::VectorReduce(..) => None,
+            ExprKind::Load { .. }
+            | ExprKind::Interleave(_)
+            | ExprKind::Concat(_)
+            | ExprKind::VectorReduce(..) => None,
             _ => {
                 let mut children = vec![];
                 e.for_each_child(|c| children.push(self.of(c)));
@@ -209,6 +245,21 @@ mod tests {
 
     fn over(e: Expr, op: BinaryOp, c: i64) -> Expr {
         Expr::binary(op, e, Expr::int(Type::I32.with_lanes(8), c))
+    }
+
+    #[test]
+    fn neighbours_are_rows() {
+        use BinaryOp::{Add, Div, Mod, Mul};
+        let first = |e: Expr| over(e, Div, 4);
+        let lane = Expr::new(ExprKind::Ramp(Expr::from(0), Expr::from(1)), Type::I32.with_lanes(8));
+        let stride = splat(Expr::var("stride"), 8);
+        let tile =
+            Expr::binary(Add, over(lane.clone(), Mod, 4), Expr::binary(Mul, first(lane.clone()), stride));
+        assert_eq!(read(&tile), "concat(f[ramp(0:i64, 1:i64, 4)], f[ramp(i64(stride), 1:i64, 4)])");
+        let rows = Residues::default().rows(&tile.cast(ScalarType::I64)).unwrap();
+        assert_eq!(rows.to_string(), "concat(ramp(0:i64, 1:i64, 4), ramp(i64(stride), 1:i64, 4))");
+        // The same table twice.
+        assert_eq!(read(&over(lane, Mod, 4)), "concat(f[ramp(0:i64, 1:i64, 4)], f[ramp(0:i64, 1:i64, 4)])");
     }
 
     #[test]

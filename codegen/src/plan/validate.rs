@@ -234,7 +234,8 @@ pub fn check_exprs<'a>(
             | ExprKind::Ramp(..)
             | ExprKind::Broadcast(_)
             | ExprKind::VectorReduce(..)
-            | ExprKind::Interleave(_) => {
+            | ExprKind::Interleave(_)
+            | ExprKind::Concat(_) => {
                 return Err(error(p, format!("{at}: vector nodes and loads do not belong in a definition")));
             }
             _ => {}

@@ -231,7 +231,7 @@ impl Scheduler<'_> {
             loops.iter().rev().map(|v| (v.clone(), ForKind::Serial)).collect();
         let mut left = loops.to_vec();
         use ForKind::{Parallel, Unrolled, Vectorized};
-        for (kind, percent) in [(Vectorized, 55), (Vectorized, 25), (Unrolled, 55), (Parallel, 55)] {
+        for (kind, percent) in [(Vectorized, 55), (Vectorized, 60), (Unrolled, 55), (Parallel, 55)] {
             let candidates: Vec<Name> = match kind {
                 Parallel => left.clone(),
                 Vectorized => {

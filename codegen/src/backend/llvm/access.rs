@@ -5,6 +5,18 @@ use crate::expr::{Expr, ExprKind};
 /// Longest stride for which all elements between the lanes are loaded.
 pub(super) const MAX_STRIDE: i64 = 4;
 
+/// Rows that a store with this index writes, if it is made of such: their indices, and of which lanes.
+pub(super) fn rows(index: &Expr) -> Option<(&[Expr], impl Fn(u16) -> Vec<u16>)> {
+    let (rows, step) = match index.kind() {
+        ExprKind::Interleave(rows) => (rows, rows.len() as u16),
+        ExprKind::Concat(rows) => (rows, 1),
+        _ => return None,
+    };
+    let lanes = rows.first()?.ty().lanes;
+    let first = move |row| if step == 1 { row * lanes } else { row };
+    Some((rows, move |row| (0..lanes).map(|i| first(row) + i * step).collect()))
+}
+
 /// Pattern of the lanes of an index.
 pub(super) enum Access<'f> {
     /// One element.

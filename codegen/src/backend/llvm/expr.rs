@@ -116,6 +116,13 @@ impl<'f> ExprEmitter<'f> {
                     }
                 }
             }
+            ExprKind::Concat(parts) => {
+                let all = parts.iter().map(|p| self.done(p)).collect::<Result<Vec<Val>, _>>()?;
+                match all.windows(2).all(|p| p[0] == p[1]) {
+                    true => ir.pick(all[0], &(0..ty.lanes).map(|i| i % ir.lanes(all[0])).collect::<Vec<_>>()),
+                    false => self.one_after_the_other(all, ty.lanes),
+                }
+            }
             // In a nest of warps each lane is a thread.
             ExprKind::VectorReduce(op, a) if a.ty().lanes == 1 => {
                 warp_reduce(ir, *op, self.done(a)?, a.ty())?
@@ -166,6 +173,16 @@ impl<'f> ExprEmitter<'f> {
         let steps = if ty.lanes == 1 { constant(0) } else { ir.const_vector(&steps) };
         let a = Arith(ir);
         a.add(base, a.mul(steps, stride, ty), ty)
+    }
+
+    /// Any number of vectors of the same length.
+    fn one_after_the_other(&self, mut parts: Vec<Val>, lanes: u16) -> Val {
+        let (ir, n) = (self.ir, parts.len().next_power_of_two());
+        if parts.len() == n {
+            return self.side_by_side(parts);
+        }
+        parts.resize(n, ir.poison(ir.type_of(parts[0])));
+        ir.pick(self.side_by_side(parts), &(0..lanes).collect::<Vec<_>>())
     }
 
     /// Scalars in turns.

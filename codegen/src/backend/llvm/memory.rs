@@ -10,7 +10,7 @@
 //! Loads are marked with the element's alignment only: on x86 a vector load costs the same either way, and only the
 //! address decides. Stores that are known to be aligned say so, since non-temporal ones need it.
 
-use super::access::{Access, MAX_STRIDE};
+use super::access::{Access, MAX_STRIDE, rows};
 use super::alias::Group;
 use super::arith::Arith;
 use super::expr::ExprEmitter;
@@ -315,10 +315,32 @@ impl<'f> ExprEmitter<'f> {
         if index.ty().lanes != ty.lanes {
             return Err(format!("a store to {buffer} of {ty} has an index of {} lanes", index.ty().lanes));
         }
+        let v = self.to_memory(self.done(value)?, ty);
+        let mask = predicate.map(|e| self.done(e)).transpose()?;
+        let Some((rows, lanes)) = rows(index) else {
+            return self.store_lanes(buffer, index, (v, ty), mask, flags);
+        };
+        let flags = StoreFlags { aligned: false, ..flags };
+        rows.iter().zip(0..).try_for_each(|(row, i)| {
+            let pick = |v| ir.pick(v, &lanes(i));
+            let ty = row.ty().of_element(ty.scalar);
+            self.store_lanes(buffer, row, (pick(v), ty), mask.map(pick), flags)
+        })
+    }
+
+    /// A store of a value, as it is in memory.
+    fn store_lanes(
+        &self,
+        buffer: &Flat,
+        index: &'f Expr,
+        (v, ty): (Val, Type),
+        mask: Option<Val>,
+        flags: StoreFlags,
+    ) -> Result<(), String> {
+        let ir = self.ir;
         let group = self.group(buffer)?;
         let access = Access::of(index);
-        let v = self.to_memory(self.done(value)?, ty);
-        if predicate.is_none()
+        if mask.is_none()
             && let Some((first, step)) = self.steps(index)?
         {
             return self.store_apart(buffer, (first, step), v, ty);
@@ -328,7 +350,6 @@ impl<'f> ExprEmitter<'f> {
         let whole = bytes * ty.lanes as u32;
         let known_aligned = flags.aligned && matches!(access, Access::Dense(_)) && whole.is_power_of_two();
         let align = if known_aligned { whole.min(64) } else { bytes };
-        let mask = predicate.map(|e| self.done(e)).transpose()?;
         let memory = ir.memory_ty(ty);
         let s = match (&access, mask) {
             (Access::Scalar(_) | Access::Dense(_), None) => {

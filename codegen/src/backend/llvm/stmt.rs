@@ -1,6 +1,6 @@
 //! Statements: from a lowered function to an LLVM module.
 
-use super::access::Access;
+use super::access::{Access, rows};
 use super::alias::{Aliasing, Group};
 use super::arith::Arith;
 use super::device::Device;
@@ -309,7 +309,9 @@ impl<'f> StmtEmitter<'f> {
         predicate: Option<&'f Expr>,
         flags: StoreFlags,
     ) -> Result<(), String> {
-        self.exprs.emit(Access::of(index).operand())?;
+        for row in rows(index).map_or(std::slice::from_ref(index), |rows| rows.0) {
+            self.exprs.emit(Access::of(row).operand())?;
+        }
         self.exprs.emit(value)?;
         if let Some(p) = predicate {
             self.exprs.emit(p)?;

@@ -213,6 +213,7 @@ pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt
         }
         ExprKind::Broadcast(a) => call(f, &format!("x{}", ty.lanes), &[a], names),
         ExprKind::Interleave(parts) => call(f, "interleave", &parts.iter().collect::<Vec<_>>(), names),
+        ExprKind::Concat(parts) => call(f, "concat", &parts.iter().collect::<Vec<_>>(), names),
         ExprKind::VectorReduce(op, a) => {
             write!(f, "reduce_{}(", word(*op))?;
             child(f, a, names, 0)?;

@@ -33,7 +33,7 @@ fn repeated(e: &Expr, times: u16) -> Expr {
             let all = |e: &Expr| splat(e.clone(), ty.lanes);
             all(first) + all(step) * (lane / all(&int(times.into())))
         }
-        ExprKind::Var(_) | ExprKind::VectorReduce(..) | ExprKind::Interleave(_) => {
+        ExprKind::Var(_) | ExprKind::VectorReduce(..) | ExprKind::Interleave(_) | ExprKind::Concat(_) => {
             Expr::interleave(vec![old.clone(); times.into()])
         }
         _ => new,
