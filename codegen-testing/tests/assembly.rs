@@ -524,7 +524,7 @@ fn divisions_by_what_lanes_share_become_products() {
 #[test]
 fn pictures_are_halved_and_doubled_in_rows() {
     type Value = fn(&Input, Var) -> Expr;
-    let cases: [(&str, Value); 13] = [
+    let cases: [(&str, Value); 14] = [
         ("f(2x)", |f, x| f.of(x * 2)),
         ("f(2x + 1)", |f, x| f.of(x * 2 + 1)),
         ("f(2x) and its neighbour", |f, x| f.of(x * 2).halving_add(f.of(x * 2 + 1))),
@@ -537,6 +537,7 @@ fn pictures_are_halved_and_doubled_in_rows() {
         }),
         ("f(x / 3)", |f, x| f.of(x / 3)),
         ("f(x / 4)", |f, x| f.of(x / 4)),
+        ("f(x % 4)", |f, x| f.of(x % 4)),
         ("f(x / 4) or the next", |f, x| Expr::select((x % 4).lt(2), f.of(x / 4), f.of(x / 4 + 1))),
         ("f(x / 3) or the next", |f, x| Expr::select((x % 3).eq_(1), f.of(x / 3), f.of(x / 3 + 1))),
         ("each 3 turned", |f, x| f.of(x + 2 - (x % 3) * 2)),

@@ -37,7 +37,7 @@ pub(super) struct Lanes {
 #[derive(Clone)]
 struct Vector {
     value: Expr,
-    /// The loops that it depends on, a bit each, the outermost the lowest.
+    /// The loops whose iterations it tells apart, a bit each, the outermost the lowest.
     loops: u8,
 }
 
@@ -73,14 +73,14 @@ impl Lanes {
         let lane = Expr::new(ExprKind::Ramp(int(0), int(1)), Type::of(scalar).with_lanes(lanes));
         let own = Expr::binary(BinaryOp::Mod, lane, spread(int(n), lanes));
         let value = simplify_index(&(spread(min.clone(), lanes) + own));
-        let loops = self.loops(min) | 1 << self.levels.len();
+        let loops = 1 << self.levels.len();
         self.levels.push(lanes);
         let body = self.bound(var, Some(Vector { value, loops }), |l| l.stmt(body));
         self.levels.pop();
         body
     }
 
-    /// The loops that an expression of the body depends on.
+    /// The loops whose iterations an expression of the body may tell apart.
     fn loops(&self, e: &Expr) -> u8 {
         let mut loops = 0;
         visit(e, &mut |n| {
@@ -252,7 +252,7 @@ impl Lanes {
         kind: ForKind,
         body: &Stmt,
     ) -> Result<Stmt, Rule> {
-        let (loops, first) = (self.loops(min) | self.loops(extent), min);
+        let first = min;
         let (min, extent) = (simplify_index(&self.expr(min)), simplify_index(&self.expr(extent)));
         match kind {
             ForKind::Serial => {}
@@ -295,7 +295,8 @@ impl Lanes {
         let value = simplify_index(&(spread(min, lanes) + spread(counter, lanes)));
         let (vector, same) = match value.kind() {
             ExprKind::Broadcast(v) => (None, Some(v.clone())),
-            _ => (Some(Vector { value, loops }), None),
+            // Lanes of one value may be at different iterations, and those of different ones at the same.
+            _ => (Some(Vector { value, loops: 0 }), None),
         };
         let mut body = self.bound(var, vector, |l| l.masked(inside, |l| l.stmt(body)))?;
         // All lanes start at one value, which is not where the counter starts.
@@ -385,8 +386,8 @@ impl Lanes {
         let missing = !(self.loops(&index) | prefix(private)) & prefix(around);
         if lanes > 1 && missing != 0 {
             return Err(format!(
-                "lanes of a loop store to the same element of {buffer}, and those of one inside of it do not: \
-                 the loop over lanes that meet goes inside"
+                "its lanes meet at elements of {buffer}, and those of a loop inside of it do not: reorder it inside of \
+                 that one"
             ));
         }
         let (value, predicate) = if lanes == self.lanes() {
