@@ -85,6 +85,10 @@ fn expr(rng: &mut Rng, ty: ScalarType, lanes: u16, depth: usize) -> Expr {
             let groups = rng.pick(&[2, 3, 4]);
             Expr::reduced(op, expr(rng, ty, lanes * groups, depth - 1), lanes)
         }
+        6 if lanes.is_multiple_of(2) && rng.percent(30) => {
+            let parts = vec![expr(rng, ty, lanes / 2, depth - 1), expr(rng, ty, lanes / 2, depth - 1)];
+            rng.pick(&[Expr::interleave, Expr::concat])(parts)
+        }
         5..8 if ty == ScalarType::Bool => comparison(rng, lanes, depth),
         _ => {
             let (a, b) = (sub(rng, ty), sub(rng, ty));

@@ -7,13 +7,15 @@ use sumsq_codegen::{BinaryOp, Expr, ExprKind, ScalarType, Type};
 use sumsq_codegen_testing::reference::Value;
 use sumsq_codegen_testing::rng::Rng;
 
-const LANES: u16 = 4;
-
 /// An i32 expression over a, b, c, d and n.
 fn expr(rng: &mut Rng, lanes: u16, depth: usize) -> Expr {
     if lanes > 1 && rng.percent(25) {
         let (base, stride) = (expr(rng, 1, depth.saturating_sub(1)), Expr::from(rng.range(-2, 3) as i32));
         return Expr::new(ExprKind::Ramp(base, stride), Type::I32.with_lanes(lanes));
+    }
+    if lanes.is_multiple_of(2) && depth > 0 && rng.percent(8) {
+        let parts = vec![expr(rng, lanes / 2, depth - 1), expr(rng, lanes / 2, depth - 1)];
+        return rng.pick(&[Expr::interleave, Expr::concat])(parts);
     }
     if depth == 0 || rng.percent(10) {
         let e = match rng.below(3) {
@@ -68,12 +70,12 @@ fn condition(rng: &mut Rng, lanes: u16, depth: usize) -> Expr {
 
 /// A value or condition, of one lane in the end, or in i64.
 fn index(rng: &mut Rng) -> Expr {
-    let lanes = rng.pick(&[1, 1, 1, LANES]);
+    let lanes = rng.pick(&[1, 1, 1, 4, 8]);
     match rng.below(4) {
         0 => condition(rng, lanes, 3),
         1 if lanes > 1 => {
             let op = rng.pick(&[BinaryOp::And, BinaryOp::Or]);
-            Expr::reduced(op, condition(rng, lanes, 2), rng.pick(&[1, 1, 2]))
+            Expr::reduced(op, condition(rng, lanes, 2), rng.pick(&[1, 1, 2, 4]))
         }
         1 => expr(rng, lanes, 4).cast(ScalarType::I64) * expr(rng, lanes, 1).cast(ScalarType::I64),
         _ => expr(rng, lanes, 4),

@@ -69,7 +69,7 @@ pub(super) fn preferred_lanes(cpu: &str, features: &str) -> i32 {
     }
 }
 
-/// What an instruction makes of whole vectors of integers, that LLVM does not find by itself.
+/// Instructions on whole vectors of integers that LLVM does not find by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Instruction {
     /// `(a * b + 2^14) >> 15` of i16, wrapped.
@@ -82,7 +82,7 @@ pub(super) enum Instruction {
     Distances,
 }
 
-/// Instructions with the features of which one is needed, the lanes of an operand, and LLVM's intrinsic; the widest first.
+/// All of them, with the features of which one is needed, the lanes of an operand, and LLVM's intrinsic; the widest first.
 const INSTRUCTIONS: [(Instruction, &[&str], u16, &str); 12] = {
     use Instruction::*;
     [

@@ -3,8 +3,8 @@
 use super::exact::exact;
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::forms::Polys;
-use crate::analysis::algebra::poly::{Mono, Poly, as_lane, is_index};
-use crate::analysis::algebra::rebuild::rebuild;
+use crate::analysis::algebra::poly::{Mono, Poly, as_lane, is_index, lane_atom};
+use crate::analysis::algebra::rebuild::{rebuild, splat};
 use crate::analysis::evaluate::boolean;
 use crate::expr::walk::any;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
@@ -177,7 +177,7 @@ impl Simplifier {
             }
             _ => uniform = false,
         });
-        uniform.then(|| crate::analysis::algebra::rebuild::splat(e.with_children(inner), lanes))
+        uniform.then(|| splat(e.with_children(inner), lanes))
     }
 
     /// Normal form of index arithmetic; min and max decided where possible.
@@ -288,40 +288,57 @@ impl Simplifier {
                 let dual = if op == BinaryOp::And { BinaryOp::Or } else { BinaryOp::And };
                 Some(self.reduced(dual, x, lanes).not_())
             }
-            (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if lanes == 1 && is_index(x.ty()) => {
-                if self.holds_data(a) {
-                    None
-                } else {
-                    self.decisive_lane(op, *cmp, x, y)
-                }
+            (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if is_index(x.ty()) => {
+                if self.holds_data(a) { None } else { self.decisive_lane(op, *cmp, x, y, lanes) }
             }
             _ => None,
         }
     }
 
-    /// `x cmp y` for all (And) or some (Or) lanes, where `x - y` is affine in the lane number, or in digits of it: it is decided by the lane where all
-    /// of these are 0 or their greatest.
-    fn decisive_lane(&mut self, op: BinaryOp, cmp: BinaryOp, x: &Expr, y: &Expr) -> Option<Expr> {
+    /// `x cmp y` for all (And) or some (Or) lanes of each group, where `x - y` is affine in the lane number, or in digits of it: what tells apart the
+    /// lanes of a group is decided by the lane where all of that is 0 or its greatest.
+    fn decisive_lane(
+        &mut self,
+        op: BinaryOp,
+        cmp: BinaryOp,
+        x: &Expr,
+        y: &Expr,
+        groups: u16,
+    ) -> Option<Expr> {
         let (cmp, x, y) = match cmp {
             BinaryOp::Le | BinaryOp::Lt => (cmp, x, y),
             BinaryOp::Ge => (BinaryOp::Le, y, x),
             BinaryOp::Gt => (BinaryOp::Lt, y, x),
             _ => return None,
         };
+        let each = i64::from(x.ty().lanes / groups);
         let mut d = self.polys.of(x).plus(&self.polys.of(y), -1)?;
         let uniform = |m: &Mono| m.iter().all(|e| e.ty().lanes == 1);
-        let mut digits = vec![];
+        let (mut decided, mut outer) = (vec![], Poly::default());
         while let Some(i) = d.terms.iter().position(|(m, _)| !uniform(m)) {
             let (m, k) = d.terms.remove(i);
             let [atom] = &m[..] else { return None };
-            let digit = digit(atom)?;
-            let value = if (op == BinaryOp::And) == (k > 0) { digit.1 / digit.0 - 1 } else { 0 };
-            d.constant = d.constant.checked_add(k.checked_mul(value)?)?;
-            digits.push(digit);
+            let (low, high) = digit(atom)?;
+            let fits = |n: i64| each % n == 0 || n % each == 0;
+            if !(fits(low) && fits(high)) {
+                return None;
+            }
+            let inner = (low, high.min(each));
+            if inner.0 < inner.1 {
+                let value = if (op == BinaryOp::And) == (k > 0) { inner.1 / inner.0 - 1 } else { 0 };
+                d.constant = d.constant.checked_add(k.checked_mul(value)?)?;
+                decided.push(inner);
+            }
+            if high > each {
+                let (unit, low) = ((each / low).max(1), (low / each).max(1));
+                let part = self.polys.of(&lane_digit(groups, low, high / each));
+                outer = outer.plus(&part, k.checked_mul(unit)?)?;
+            }
         }
-        digits.sort_unstable();
-        let apart = digits.windows(2).all(|d| d[1].0 % d[0].1 == 0);
-        apart.then(|| balanced(cmp, &d, Type::of(x.ty().scalar)))
+        decided.sort_unstable();
+        let apart = decided.windows(2).all(|d| d[1].0 % d[0].1 == 0);
+        let d = d.plus(&outer, 1)?;
+        apart.then(|| balanced(cmp, &d, Type::of(x.ty().scalar).with_lanes(groups)))
     }
 
     fn reduced(&mut self, op: BinaryOp, a: &Expr, lanes: u16) -> Expr {
@@ -343,6 +360,14 @@ fn digit(e: &Expr) -> Option<(i64, i64)> {
         _ => return None,
     };
     (high % part.0 == 0 && high % part.1 == 0).then_some(part)
+}
+
+/// The digit `lane % high / low` of the number of one of `lanes`.
+fn lane_digit(lanes: u16, low: i64, high: i64) -> Expr {
+    let constant = |c: i64| splat(Expr::from(c as i32), lanes);
+    let lane = lane_atom(lanes);
+    let below = if high < i64::from(lanes) { lane.modulo(constant(high)) } else { lane };
+    if low > 1 { below / constant(low) } else { below }
 }
 
 /// `d op 0` with the positive terms on the left and the others, negated, on the right.

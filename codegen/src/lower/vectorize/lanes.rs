@@ -411,7 +411,7 @@ impl Lanes {
         Ok(Stmt::Store { buffer, index: at, value, predicate, aligned, non_temporal })
     }
 
-    /// What `lanes` elements are combined with, of which some lanes meet at each, and where: what does not run is nothing to combine.
+    /// The values that `lanes` elements are combined with, at each of which some lanes meet, and where: a lane that does not run has nothing to combine.
     fn combined(&self, op: BinaryOp, value: Expr, own: Option<Expr>, lanes: u16) -> (Expr, Option<Expr>) {
         let all = self.lanes();
         let (value, masks) = (spread(value, all), self.masks.with(own));

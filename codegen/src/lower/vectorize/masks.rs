@@ -1,4 +1,4 @@
-//! Which lanes run.
+//! The lanes that run.
 
 use super::lanes::reduce;
 use super::spread::spread;
