@@ -72,7 +72,7 @@ impl Machine {
 
     fn eval(&self, e: &Expr) -> Value {
         let whole = !e.ty().scalar.is_float();
-        match e.kind() {
+        match e.operation() {
             ExprKind::Int(v) => vec![*v as f64; e.ty().lanes as usize],
             ExprKind::Float(v) => vec![*v; e.ty().lanes as usize],
             ExprKind::Var(n) => self.names[n].clone(),

@@ -231,6 +231,28 @@ fn products_of_bytes_are_added_wherever_they_lie() {
     }
 }
 
+/// Relaxed, a product that is added is one operation, and a quotient by a constant a product; marked strict, each stands as it is written.
+#[test]
+fn strict_operations_stand_as_they_are() {
+    let names = ["vfmadd", "vmulps", "vaddps", "vdivps"];
+    let of = |strict: bool, target: &Target| {
+        let mut p = Pipeline::new("strict");
+        let [x] = Var::all(["x"]);
+        let [a, b, c] = ["a", "b", "c"].map(|name| p.input(Input::new(name, &[F32], 1)));
+        let value = a.of(x) * b.of(x) + c.of(x) / 3;
+        let found = row(p, if strict { value.strict_float() } else { value }, 16, target, true);
+        names.map(|n| found.count(n))
+    };
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        assert_eq!(of(true, &target), [0, vectors, vectors, vectors]);
+        let [fused, _, _, quotients] = of(false, &target);
+        assert_eq!((fused, quotients), (vectors, 0));
+    }
+    // A strict value costs nothing where relaxed code takes it.
+    let fenced = map(F32, 8, &avx2(), |v| (v.clone() * 0.3f32).strict_float() + v);
+    assert_eq!(fenced.work(), 2, "{fenced}");
+}
+
 /// Lanes divide as floats, exactly; processors have no division of integers in vectors.
 #[test]
 fn lanes_divide_at_once() {

@@ -30,7 +30,7 @@ impl Machine {
         self.values += e.ty().lanes as usize;
         let ty = e.ty().scalar;
         let ill = |e: value::IllTyped| e.0;
-        Ok(match e.kind() {
+        Ok(match e.operation() {
             ExprKind::Int(v) => smallvec![Value::Int(*v); e.ty().lanes as usize],
             ExprKind::Float(v) => smallvec![Value::Float(*v); e.ty().lanes as usize],
             ExprKind::Var(n) => self.names.get(n).cloned().ok_or_else(|| format!("{n} is not bound"))?,
@@ -92,6 +92,7 @@ impl Machine {
                 parts.into_iter().flatten().collect()
             }
             ExprKind::Load { buffer, index, predicate } => self.load(buffer, index, predicate.as_ref(), e)?,
+            ExprKind::Strict(_) => return Err(format!("marked twice: {e}")),
         })
     }
 

@@ -400,7 +400,7 @@ fn operations<'a>(values: impl IntoIterator<Item = &'a Expr>) -> usize {
         if !seen.insert(e.id()) {
             continue;
         }
-        match e.kind() {
+        match e.operation() {
             ExprKind::Call { .. } | ExprKind::Load { .. } => continue,
             ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Select(..) => n += 1,
             ExprKind::Fma(..) => n += 2,

@@ -148,7 +148,7 @@ impl Analysis {
     /// Does every order of operations give the same value, what is read of `own` being exact?
     fn is_exact(&self, e: &Expr, own: &Name) -> bool {
         let float = e.ty().scalar.is_float();
-        let here = match e.kind() {
+        let here = match e.operation() {
             // Relaxed, either operand where one is NaN, and either zero.
             ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => !float || is_number(a) || is_number(b),
             ExprKind::Binary(..) => !float,
@@ -205,7 +205,7 @@ impl Analysis {
             let all = terms.iter().map(|t| t.rounding).sum::<f64>();
             Some(Term { magnitude: of(&magnitudes), peak: of(&peaks), rounding: all + rounding })
         };
-        match e.kind() {
+        match e.operation() {
             ExprKind::Cast(a) => with(&|x| x[0].clone(), &[&of(a)?], rounding),
             ExprKind::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
             ExprKind::Binary(op, a, b) => {

@@ -234,7 +234,7 @@ impl Builder {
             9 => (&a * &a + 0.2).log() - b,
             10 => (a.sin() - 0.5).exp() * b,
             11 => (&a * &a + 0.3).pow(b.sin()),
-            12 => a.powi(2) * 0.3 + b,
+            12 => (a.powi(2) * 0.3 + b).strict_float(),
             13 => a * Expr::param("gain", F64) + b * 0.5,
             _ => Expr::select(vars[0].modulo(2).eq_(0), a, b.atan2(1.5)),
         }
@@ -327,6 +327,7 @@ impl Builder {
         let r = self.domain(at);
         let term = self.value(&Self::with(at, &r), 1);
         let sum = f.at(at, 0) + term * 0.5;
+        let sum = if r.vars.len() == 2 { sum.strict_float() } else { sum };
         f.update(at.to_vec(), vec![sum], r)
     }
 

@@ -106,7 +106,7 @@ impl<N: Number> Builder<'_, N> {
     /// Code for one lane of a node whose operands are in `regs` (in the order of [`operands`]).
     fn emit(&mut self, e: &Expr, lane: u16, regs: &[Reg]) -> Result<Reg, String> {
         let ty = e.ty().scalar;
-        let op = match e.kind() {
+        let op = match e.operation() {
             ExprKind::Int(v) => Op::Const(constant(Value::Int(ty.wrap(*v)))),
             ExprKind::Float(v) => Op::Const(constant(Value::Float(value::round_to(ty, *v)))),
             ExprKind::Var(n) => match self.vars.iter().position(|v| v == n) {
@@ -138,6 +138,7 @@ impl<N: Number> Builder<'_, N> {
             ExprKind::Load { buffer, .. } => {
                 return Err(format!("a load from `{buffer}` outside lowered code"));
             }
+            ExprKind::Strict(_) => return Err(format!("marked twice: {e}")),
         };
         Ok(self.push(op))
     }

@@ -1,8 +1,9 @@
 //! Counts of what the cases of a run used.
 
 use std::collections::BTreeMap;
+use sumsq_codegen::expr::walk::any;
 use sumsq_codegen::func::Layout;
-use sumsq_codegen::{Directive, ForKind, ScalarType};
+use sumsq_codegen::{Directive, Expr, ExprKind, ForKind, ScalarType};
 use sumsq_codegen_testing::random::approximate::bounds;
 use sumsq_codegen_testing::random::program::Case;
 
@@ -99,6 +100,10 @@ impl Stats {
         for ty in [ScalarType::Bool, ScalarType::F16, ScalarType::F32, ScalarType::F64] {
             feature(p.funcs.values().any(|f| f.types().contains(&ty)), &format!("Func of {}", ty.name()));
         }
+        let values =
+            || p.funcs.values().flat_map(|f| f.values.iter().chain(f.updates.iter().flat_map(|u| &u.values)));
+        let strict = |e: &Expr| any(e, |n| matches!(n.kind(), ExprKind::Strict(_)));
+        feature(values().any(strict), "strict expressions");
         if folded(case) {
             all.push("folded by itself".into());
         }

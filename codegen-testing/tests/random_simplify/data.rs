@@ -71,6 +71,7 @@ fn expr(rng: &mut Rng, ty: ScalarType, lanes: u16, depth: usize) -> Expr {
             Expr::fma(a, b, c)
         }
         2 if ty == ScalarType::Bool => sub(rng, ty).likely(),
+        3 if ty.is_float() && rng.percent(30) => sub(rng, ty).strict_float(),
         3 | 4 => {
             let a = sub(rng, ty);
             unary(rng, a)

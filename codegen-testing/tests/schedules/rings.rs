@@ -198,7 +198,10 @@ fn what_is_not_folded() {
     let small = "out: split(x, xo, xi, 4, guard) split(y, yo, yi, 4, guard) reorder(xi, yi, xo, yo)
                  f: store_at(out, xo) compute_at(out, yi)";
     assert_eq!(stored(&steady, small), ", y modulo 2, on the stack");
-    assert_eq!(stored(&steady, &format!("{small} store_in(register)")), ", a window of 2 along y, in registers");
+    assert_eq!(
+        stored(&steady, &format!("{small} store_in(register)")),
+        ", a window of 2 along y, in registers"
+    );
 }
 
 /// Storage that has no constant size unless it is folded.

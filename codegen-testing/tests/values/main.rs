@@ -13,6 +13,7 @@ mod neighbours;
 mod random;
 mod reductions;
 mod strict;
+mod strict_expressions;
 mod types;
 
 use sumsq_codegen::{Pipeline, ScalarType, Schedule, Tail};

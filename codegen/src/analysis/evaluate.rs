@@ -54,7 +54,7 @@ impl<'k> Constants<'k> {
 
 /// The constant that an operator gives for constant operands; none if some are not, or the result is not exact.
 pub fn fold(e: &Expr) -> Option<Expr> {
-    match e.kind() {
+    match e.operation() {
         ExprKind::Unary(op, a) => unary(*op, a, e.ty()),
         ExprKind::Binary(op, a, b) => binary(*op, a, b),
         ExprKind::Select(c, a, b) => c.as_int().map(|c| if c == 0 { b.clone() } else { a.clone() }),

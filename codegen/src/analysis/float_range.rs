@@ -2,7 +2,7 @@
 //!
 //! Ends are those of the values that the operators give, each rounded to its type; rounding keeps the order, so that rounded ends bound
 //! rounded values. What is loaded or passed in may be anything, NaN included. Sums and products are bounded where floats are strict
-//! only: elsewhere the code generator may compute another sum.
+//! only, in all of a function or in a strict operation: elsewhere the code generator may compute another sum.
 
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::ScalarType;
@@ -96,7 +96,8 @@ fn of(e: &Expr, strict: bool, depth: usize) -> FloatRange {
     }
     let Some(depth) = depth.checked_sub(1) else { return FloatRange::ANY };
     let operand = |a: &Expr| of(a, strict, depth);
-    let range = match e.kind() {
+    let strict = strict || e.is_strict();
+    let range = match e.operation() {
         ExprKind::Cast(a) if a.ty().scalar.is_float() => operand(a),
         ExprKind::Cast(a) => integers(a, depth),
         ExprKind::Broadcast(a) => operand(a),

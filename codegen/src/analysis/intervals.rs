@@ -138,7 +138,7 @@ impl<'a> Intervals<'a> {
     fn atom(&mut self, e: &Expr) -> Span {
         use BinaryOp::*;
         let ty = e.ty().scalar;
-        match e.kind() {
+        match e.operation() {
             ExprKind::Var(v) => self.scope.get(v).cloned().unwrap_or_default(),
             ExprKind::Likely(a) => self.span(a),
             ExprKind::Cast(a) => self.cast(a, ty),
@@ -159,8 +159,7 @@ impl<'a> Intervals<'a> {
             },
             ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => self.span(a).product(&self.span(b)),
             ExprKind::Unary(UnaryOp::Abs, a) if is_index(e.ty()) => self.span(a).magnitude(),
-            ExprKind::Unary(UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc, a) => {
-                let ExprKind::Unary(op, _) = e.kind() else { return Span::default() };
+            ExprKind::Unary(op @ (UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc), a) => {
                 self.span(a).map(|x| x.unary(*op))
             }
             ExprKind::Call { name, args, value } => self.call(name, args, *value, ty),

@@ -14,7 +14,7 @@
 //! computed in another type, such as u32, and cast.
 //! Both arms of a `Select` are evaluated, and it picks *values*: an inf or NaN in the other arm does not
 //! leak. Float arithmetic is strict IEEE; a product and a sum are fused only where `Fma` says so or where the
-//! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros: in another
+//! stage is relaxed and the operation not [`Strict`](ExprKind::Strict). `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros: in another
 //! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
 //! rounded after every operation.
 
@@ -25,6 +25,7 @@ mod literal;
 mod operators;
 mod param;
 pub(crate) mod print;
+mod strict;
 mod typing;
 pub mod walk;
 
@@ -229,6 +230,8 @@ pub enum ExprKind {
         /// Bool of the same lanes, or none for an unconditional load.
         predicate: Option<Expr>,
     },
+    /// An operation of floats, `Unary`, `Binary` or `Fma`, that is computed as it stands in relaxed code, too ([`Expr::strict_float`]).
+    Strict(Box<ExprKind>),
 }
 
 /// A node with its type and structural hash.
@@ -307,6 +310,7 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
         (Load { buffer, predicate, .. }, Load { buffer: b, predicate: p, .. }) => {
             buffer == b && predicate.is_some() == p.is_some()
         }
+        (Strict(x), Strict(y)) => same_apart_from_children(x, y),
         _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
 }
@@ -343,24 +347,45 @@ impl Drop for Expr {
 /// Moves the children of a uniquely owned node to `out`, leaving a leaf behind.
 fn take_children(node: &mut Arc<ExprNode>, out: &mut Vec<Expr>) {
     if let Some(n) = Arc::get_mut(node) {
-        match std::mem::replace(&mut n.kind, ExprKind::Int(0)) {
-            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
-            ExprKind::Cast(a)
-            | ExprKind::Reinterpret(a)
-            | ExprKind::Unary(_, a)
-            | ExprKind::Likely(a)
-            | ExprKind::Broadcast(a)
-            | ExprKind::VectorReduce(_, a) => out.push(a),
-            ExprKind::Binary(_, a, b) | ExprKind::Ramp(a, b) => out.extend([a, b]),
-            ExprKind::Fma(a, b, c) | ExprKind::Select(a, b, c) => out.extend([a, b, c]),
-            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) | ExprKind::Concat(list) => {
-                out.extend(list)
-            }
-            ExprKind::Load { index, predicate, .. } => {
-                out.push(index);
-                out.extend(predicate);
-            }
+        children_of(std::mem::replace(&mut n.kind, ExprKind::Int(0)), out);
+    }
+}
+
+fn children_of(kind: ExprKind, out: &mut Vec<Expr>) {
+    match kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
+        ExprKind::Cast(a)
+        | ExprKind::Reinterpret(a)
+        | ExprKind::Unary(_, a)
+        | ExprKind::Likely(a)
+        | ExprKind::Broadcast(a)
+        | ExprKind::VectorReduce(_, a) => out.push(a),
+        ExprKind::Binary(_, a, b) | ExprKind::Ramp(a, b) => out.extend([a, b]),
+        ExprKind::Fma(a, b, c) | ExprKind::Select(a, b, c) => out.extend([a, b, c]),
+        ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) | ExprKind::Concat(list) => {
+            out.extend(list)
         }
+        ExprKind::Load { index, predicate, .. } => {
+            out.push(index);
+            out.extend(predicate);
+        }
+        ExprKind::Strict(operation) => children_of(*operation, out),
+    }
+}
+
+/// Hashes what a node is, apart from its children and what kind it is of.
+fn hash_kind(kind: &ExprKind, h: &mut rustc_hash::FxHasher) {
+    match kind {
+        ExprKind::Int(v) => v.hash(h),
+        ExprKind::Float(v) => v.to_bits().hash(h),
+        ExprKind::Var(n) => n.hash(h),
+        ExprKind::Param(p) => hash_text(p, h),
+        ExprKind::Unary(op, _) => op.hash(h),
+        ExprKind::Binary(op, ..) | ExprKind::VectorReduce(op, _) => op.hash(h),
+        ExprKind::Call { name, value, .. } => (name, value).hash(h),
+        ExprKind::Load { buffer, .. } => hash_text(buffer, h),
+        ExprKind::Strict(operation) => hash_kind(operation, h),
+        _ => {}
     }
 }
 
@@ -370,17 +395,7 @@ impl Expr {
         let mut h = rustc_hash::FxHasher::default();
         std::mem::discriminant(&kind).hash(&mut h);
         ty.hash(&mut h);
-        match &kind {
-            ExprKind::Int(v) => v.hash(&mut h),
-            ExprKind::Float(v) => v.to_bits().hash(&mut h),
-            ExprKind::Var(n) => n.hash(&mut h),
-            ExprKind::Param(p) => hash_text(p, &mut h),
-            ExprKind::Unary(op, _) => op.hash(&mut h),
-            ExprKind::Binary(op, ..) | ExprKind::VectorReduce(op, _) => op.hash(&mut h),
-            ExprKind::Call { name, value, .. } => (name, value).hash(&mut h),
-            ExprKind::Load { buffer, .. } => hash_text(buffer, &mut h),
-            _ => {}
-        }
+        hash_kind(&kind, &mut h);
         let node = Expr(Arc::new(ExprNode { kind, ty, hash: 0 }));
         node.for_each_child(|c| h.write_u64(c.0.hash));
         let hash = h.finish();
@@ -425,7 +440,7 @@ impl Expr {
 
     /// Calls `f` on every direct child, in order.
     pub fn for_each_child<'a>(&'a self, mut f: impl FnMut(&'a Expr)) {
-        match self.kind() {
+        match self.operation() {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
             ExprKind::Cast(a)
             | ExprKind::Reinterpret(a)
@@ -451,6 +466,8 @@ impl Expr {
                     f(p);
                 }
             }
+            // No operation is marked twice.
+            ExprKind::Strict(_) => {}
         }
     }
 
@@ -473,7 +490,7 @@ impl Expr {
         };
         let mut it = children.into_iter();
         let mut next = || it.next().expect("with_children: as many children as the node has");
-        let kind = match self.kind() {
+        let kind = match self.operation() {
             k @ (ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_)) => k.clone(),
             ExprKind::Cast(_) => ExprKind::Cast(next()),
             ExprKind::Reinterpret(_) => ExprKind::Reinterpret(next()),
@@ -497,7 +514,9 @@ impl Expr {
                 index: next(),
                 predicate: predicate.as_ref().map(|_| next()),
             },
+            k @ ExprKind::Strict(_) => k.clone(),
         };
+        let kind = if self.is_strict() { ExprKind::Strict(Box::new(kind)) } else { kind };
         Expr::new(kind, self.ty().with_lanes(lanes))
     }
 

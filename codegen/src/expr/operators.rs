@@ -122,6 +122,7 @@ impl Expr {
                 let (a, b) = numbers_agreed(a.clone(), b.clone());
                 ExprKind::Select(c.clone(), a, b)
             }
+            ExprKind::Strict(_) => return self.unmarked().with_numbers_agreed().marked(),
             _ => return self.clone(),
         };
         let ty = match &kind {

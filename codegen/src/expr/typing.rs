@@ -35,6 +35,12 @@ impl Expr {
             ExprKind::Interleave(values) if values.is_empty() => {
                 Some("a mux of no values: give it at least one".into())
             }
+            ExprKind::Strict(operation) => match **operation {
+                ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Fma(..) if ty.scalar.is_float() => {
+                    self.unmarked().type_fault()
+                }
+                _ => Some(format!("strict of {ty} that is no operation of floats")),
+            },
             _ => None,
         }
     }

@@ -126,7 +126,7 @@ fn passes(e: &Expr) -> bool {
 /// A node without its operands.
 fn word(e: &Expr) -> String {
     use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
-    let text = match e.kind() {
+    let text = match e.operation() {
         ExprKind::Cast(_) => return format!("cast<{}>", e.ty().scalar.name()),
         ExprKind::Reinterpret(_) => return format!("reinterpret<{}>", e.ty().scalar.name()),
         ExprKind::Call { name, .. } => return name.to_string(),

@@ -4,6 +4,7 @@
 //! and the adjoint of operand k is [`along`] it of the node's own. Functions have theirs from the one table,
 //! [`Function::derivative`].
 //!
+//! A strict operation has the slope of the same one without the mark, whose products and sums are not strict.
 //! Integers and conditions do not change; neither do floats made of them, roundings, or reinterpreted bits.
 
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -14,7 +15,7 @@ use crate::types::ScalarType;
 /// between floats); none where it never changes. Of a selection and of extrema both ways must be told apart by their conditions
 /// ([`arms`]).
 pub(super) fn along(node: &Expr, k: usize, change: &Expr, to: ScalarType) -> Option<Expr> {
-    match node.kind() {
+    match node.operation() {
         ExprKind::Cast(a) if a.ty().scalar.is_float() && node.ty().scalar.is_float() => Some(change.cast(to)),
         ExprKind::Unary(UnaryOp::Neg, _) => Some(negative(change)),
         ExprKind::Unary(op, a) => {
@@ -58,7 +59,7 @@ fn binary(node: &Expr, op: BinaryOp, [a, b]: [&Expr; 2], k: usize, change: &Expr
 
 /// Of a node whose value is that of one of two operands: the condition for the first, and their places.
 pub(super) fn arms(node: &Expr) -> Option<(Expr, [usize; 2])> {
-    match node.kind() {
+    match node.operation() {
         ExprKind::Select(c, ..) => Some((c.clone(), [1, 2])),
         ExprKind::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) if node.ty().scalar.is_float() => {
             let better = if *op == BinaryOp::Min { a.lt(b) } else { b.lt(a) };

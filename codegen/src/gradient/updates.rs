@@ -135,7 +135,7 @@ fn added(site: &Site, e: &Expr, value: usize) -> Option<Option<Expr>> {
         site.reads_itself(with) && !others.iter().any(|o| site.reads_itself(o))
     };
     let inner = |with: &Expr, rest: Expr| Some(added(site, with, value)?.map_or(rest.clone(), |t| t + &rest));
-    Some(match e.kind() {
+    Some(match e.operation() {
         ExprKind::Binary(Add, a, b) if alone(a, &[b]) => Some(inner(a, b.clone())?),
         ExprKind::Binary(Add, a, b) if alone(b, &[a]) => Some(inner(b, a.clone())?),
         ExprKind::Binary(Sub, a, b) if alone(a, &[b]) => Some(inner(a, -b.clone())?),

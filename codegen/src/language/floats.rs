@@ -63,7 +63,8 @@ fn node(p: &Pipeline, to: ScalarType, retyped: &[&str], old: &Expr, new: Expr) -
     let read = |name: &Name, as_it_is: Expr, in_new: &dyn Fn() -> Expr| {
         if p.funcs.contains_key(name) || retyped.contains(&&**name) { in_new() } else { as_it_is.cast(to) }
     };
-    match new.kind() {
+    match new.operation() {
+        _ if new.is_strict() => node(p, to, retyped, old, new.unmarked()).marked(),
         ExprKind::Float(v) => Expr::float(to, *v),
         ExprKind::Cast(a) => a.cast(to),
         ExprKind::Reinterpret(_) => new.cast(to),

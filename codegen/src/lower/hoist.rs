@@ -128,6 +128,7 @@ fn is_work(e: &Expr) -> bool {
             | ExprKind::Select(..)
             | ExprKind::Cast(_)
             | ExprKind::VectorReduce(..)
+            | ExprKind::Strict(_)
     );
     operation && !is_index(e.ty()) && e.ty().scalar != ScalarType::Bool
 }

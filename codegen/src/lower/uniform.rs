@@ -46,7 +46,7 @@ pub(super) fn uniform(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
 
 /// Divisions and functions: they take as long as all that is left of a short loop, so they come first.
 fn is_dear(e: &Expr) -> bool {
-    match e.kind() {
+    match e.operation() {
         ExprKind::Binary(op, ..) => *op == BinaryOp::Div || op.function().is_some(),
         ExprKind::Unary(op, _) => op.function().is_some(),
         _ => false,
@@ -98,7 +98,7 @@ impl Found<'_> {
         if let Some(&known) = fixed.get(&e.id()) {
             return known;
         }
-        let of = match e.kind() {
+        let of = match e.operation() {
             ExprKind::Load { buffer, index, predicate: None } => {
                 // Every buffer has a first element; others may be read only where a condition says that they are there.
                 let is_parameters = [ScalarType::F32, ScalarType::F64].map(parameters).contains(buffer);

@@ -59,7 +59,7 @@ fn coordinate(p: &Pipeline, e: &Expr, seen: &mut FxHashSet<Name>, found: &mut Ve
 /// Collects what arithmetic on `e` has of values that a run does not change.
 fn operands(e: &Expr, found: &mut Vec<Expr>) {
     let arithmetic = matches!(
-        e.kind(),
+        e.operation(),
         ExprKind::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div, ..)
     );
     e.for_each_child(|c| match c.ty().scalar.is_float() {

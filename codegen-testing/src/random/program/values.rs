@@ -12,6 +12,9 @@ impl Builder<'_> {
         if ty == ScalarType::Bool {
             return self.condition(at, depth);
         }
+        if ty.is_float() && self.rng.percent(8) {
+            return self.value(ty, at, depth - 1).strict_float();
+        }
         if self.smooth && ty.is_float() {
             return self.polynomial(ty, at, depth);
         }

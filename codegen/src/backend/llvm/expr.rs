@@ -26,11 +26,13 @@ pub(super) struct ExprEmitter<'f> {
     pub scopes: Scopes,
     /// Of the statement that is being emitted.
     pub runs: Runs,
+    /// Are operations that are not marked strict relaxed?
+    relaxed: bool,
 }
 
 impl<'f> ExprEmitter<'f> {
     pub(super) fn new(ir: &'f Ir, aliasing: &'f Aliasing, scopes: Scopes) -> ExprEmitter<'f> {
-        ExprEmitter { ir, aliasing, scopes, runs: Runs::default() }
+        ExprEmitter { ir, aliasing, scopes, runs: Runs::default(), relaxed: ir.fast_flags.get() != 0 }
     }
 
     /// The value of `e` here.
@@ -81,21 +83,10 @@ impl<'f> ExprEmitter<'f> {
                 None => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
             },
             ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
-            ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
-            ExprKind::Binary(op, a, b) => {
-                let sum = || self.added_sums(a, b).or_else(|| self.added_sums(b, a));
-                let (x, y) = (self.done(a)?, self.done(b)?);
-                match (op, b.as_int()) {
-                    (BinaryOp::Div, Some(c)) if a.ty().scalar.is_int() => Arith(ir).div_by(x, c, a.ty()),
-                    (BinaryOp::Mod, Some(c)) if a.ty().scalar.is_int() => Arith(ir).mod_by(x, c, a.ty()),
-                    (BinaryOp::Min | BinaryOp::Max, _) if a.ty().scalar.is_float() => {
-                        self.float_min_max(*op == BinaryOp::Min, (a, x), (b, y))
-                    }
-                    (BinaryOp::Add, _) => sum().map_or_else(|| Arith(ir).binary(*op, x, y, a.ty()), Ok)?,
-                    _ => Arith(ir).binary(*op, x, y, a.ty())?,
-                }
+            kind @ (ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Fma(..)) => {
+                self.operation(kind, ty)?
             }
-            ExprKind::Fma(a, b, c) => Arith(ir).fma(self.done(a)?, self.done(b)?, self.done(c)?, ty),
+            ExprKind::Strict(kind) => ir.strict(ty, || self.operation(kind, ty))?,
             ExprKind::Select(c, a, b) if is_function(b) && self.scopes.recall(b).is_none() => {
                 self.select_or_call(c, a, b)?
             }
@@ -139,6 +130,29 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Call { name, .. } => return Err(format!("a call of {name} was left by lowering")),
         };
         Ok((value, loads))
+    }
+
+    /// An operation of type `ty` whose operands are done.
+    fn operation(&self, kind: &ExprKind, ty: Type) -> Result<Val, String> {
+        let arith = Arith(self.ir);
+        match kind {
+            ExprKind::Unary(op, a) => arith.unary(*op, self.done(a)?, a.ty()),
+            ExprKind::Binary(op, a, b) => {
+                let sum = || self.added_sums(a, b).or_else(|| self.added_sums(b, a));
+                let (x, y) = (self.done(a)?, self.done(b)?);
+                match (op, b.as_int()) {
+                    (BinaryOp::Div, Some(c)) if a.ty().scalar.is_int() => Ok(arith.div_by(x, c, a.ty())),
+                    (BinaryOp::Mod, Some(c)) if a.ty().scalar.is_int() => Ok(arith.mod_by(x, c, a.ty())),
+                    (BinaryOp::Min | BinaryOp::Max, _) if a.ty().scalar.is_float() => {
+                        Ok(self.float_min_max(*op == BinaryOp::Min, (a, x), (b, y)))
+                    }
+                    (BinaryOp::Add, _) => sum().map_or_else(|| arith.binary(*op, x, y, a.ty()), Ok),
+                    _ => arith.binary(*op, x, y, a.ty()),
+                }
+            }
+            ExprKind::Fma(a, b, c) => Ok(arith.fma(self.done(a)?, self.done(b)?, self.done(c)?, ty)),
+            _ => Err("strict of what is no operation".into()),
+        }
     }
 
     /// `a` where the condition holds, else a call, which is made if any lane needs it, and thought to be rare.
@@ -241,7 +255,7 @@ impl<'f> ExprEmitter<'f> {
 
     /// Values that a float may have, as this function computes it.
     fn range(&self, e: &Expr) -> FloatRange {
-        FloatRange::of(e, self.ir.fast_flags.get() == 0)
+        FloatRange::of(e, !self.relaxed)
     }
 
     /// An i32 or i64 index as i64.
@@ -254,7 +268,7 @@ impl<'f> ExprEmitter<'f> {
 fn is_function(e: &Expr) -> bool {
     let plain = |op: UnaryOp| matches!(op, UnaryOp::Abs | UnaryOp::Sqrt);
     let wide = matches!(e.ty().scalar, ScalarType::F32 | ScalarType::F64);
-    matches!(e.kind(), ExprKind::Unary(op, _) if wide && op.function().is_some() && !plain(*op))
+    matches!(e.operation(), ExprKind::Unary(op, _) if wide && op.function().is_some() && !plain(*op))
 }
 
 /// Operands whose values a node needs. They are its children, except that the index of a dense or strided access is

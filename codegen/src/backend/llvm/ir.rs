@@ -614,6 +614,18 @@ impl Ir {
         self.with_fast_flags(Val(llvm!(LLVMBuildFNeg(self.builder, a.0, NO_NAME))))
     }
 
+    /// A float of type `ty` that `f` computes without the fast flags, and that operations with flags take as it is: code generation looks at the flags of
+    /// an operation, and not at those of its operands, before it rewrites both together.
+    pub(super) fn strict(&self, ty: Type, f: impl FnOnce() -> Result<Val, String>) -> Result<Val, String> {
+        let flags = self.fast_flags.replace(0);
+        let value = f();
+        self.fast_flags.set(flags);
+        Ok(match flags {
+            0 => value?,
+            _ => self.intrinsic("llvm.arithmetic.fence", &[self.ty(ty)], &[value?]),
+        })
+    }
+
     fn with_fast_flags(&self, v: Val) -> Val {
         self.with_flags(v, self.fast_flags.get())
     }

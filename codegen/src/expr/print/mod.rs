@@ -198,6 +198,11 @@ pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt
         ExprKind::Fma(a, b, c) => call(f, "fma", &[a, b, c], names),
         ExprKind::Select(c, a, b) => call(f, "select", &[c, a, b], names),
         ExprKind::Likely(a) => call(f, "likely", &[a], names),
+        ExprKind::Strict(_) => {
+            f.write_str("strict(")?;
+            node(f, &e.unmarked(), names, 0)?;
+            f.write_char(')')
+        }
         ExprKind::Call { name, args, value } => {
             write!(f, "{name}(")?;
             list(f, args, names)?;

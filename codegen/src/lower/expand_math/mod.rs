@@ -41,7 +41,7 @@ const WRITTEN_OUT: usize = 200;
 pub fn expand_math(stmt: &Stmt) -> Stmt {
     let mut exprs = vec![];
     visit_stmts(stmt, &mut |s| own_exprs(s, &mut |e| exprs.push(e)));
-    let expands = |e: &&Expr| match e.kind() {
+    let expands = |e: &&Expr| match e.operation() {
         ExprKind::Unary(op, x) => {
             matches!(op, UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Exp | UnaryOp::Log)
                 && Format::of(x.ty()).is_some()
@@ -103,16 +103,17 @@ impl Expander {
                 e
             }
         };
-        let (ExprKind::Unary(op, x), Some(format)) = (e.kind(), Format::of(e.ty())) else { return e };
-        match op {
+        let (ExprKind::Unary(op, x), Some(format)) = (e.operation(), Format::of(e.ty())) else { return e };
+        let value = match op {
             UnaryOp::Sin | UnaryOp::Cos => {
                 let quadrant = self.quadrant(x, format);
                 Expr::select(&quadrant.near, quadrant.sine(format, i64::from(*op == UnaryOp::Cos)), e.clone())
             }
             UnaryOp::Exp => exp(x, format),
             UnaryOp::Log => log(x, format),
-            _ => e,
-        }
+            _ => return e,
+        };
+        if e.is_strict() { value.strict_above(x) } else { value }
     }
 
     fn quadrant(&mut self, x: &Expr, format: Format) -> Quadrant {

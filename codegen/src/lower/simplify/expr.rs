@@ -162,6 +162,7 @@ impl Simplifier {
                     | ExprKind::Select(..)
                     | ExprKind::Likely(_)
                     | ExprKind::Fma(..)
+                    | ExprKind::Strict(_)
             )
         {
             return None;

@@ -61,6 +61,7 @@ fn retyped(p: &Pipeline, new: Expr) -> Expr {
         }
         Cast(a) => a.cast(new.ty().scalar),
         _ if new.type_fault().is_none() => new,
+        Strict(_) => retyped(p, new.unmarked()).marked(),
         Unary(op, a) => a.unary(*op),
         Likely(a) => a.likely(),
         Reinterpret(a) => a.reinterpret(new.ty().scalar),

@@ -29,6 +29,7 @@ enum Tree {
     Bits(ScalarType, Box<Tree>),
     Unary(UnaryOp, Box<Tree>),
     Likely(Box<Tree>),
+    Strict(Box<Tree>),
     Binary(BinaryOp, Box<Tree>, Box<Tree>),
     /// `&&` or `||`: of bools.
     Logical(BinaryOp, Box<Tree>, Box<Tree>),
@@ -267,6 +268,7 @@ fn operation(name: &str, args: &mut Vec<Tree>) -> Result<Option<Tree>, String> {
         "fma" => Tree::Fma(Box::new(operands(name, args)?)),
         "select" => Tree::Select(Box::new(operands(name, args)?)),
         "likely" => Tree::Likely(one(args)?),
+        "strict" => Tree::Strict(one(args)?),
         _ => return Ok(None),
     }))
 }
@@ -296,7 +298,7 @@ fn known(tree: &Tree) -> (Surety, ScalarType) {
         Tree::Name(_) | Tree::Call(..) => (Unknown, ScalarType::I32),
         Tree::Cast(ty, _) | Tree::Bits(ty, _) => (Said, *ty),
         Tree::Unary(UnaryOp::IsNan, _) | Tree::Logical(..) => (Said, ScalarType::Bool),
-        Tree::Unary(_, a) | Tree::Likely(a) => known(a),
+        Tree::Unary(_, a) | Tree::Likely(a) | Tree::Strict(a) => known(a),
         Tree::Binary(op, ..) if op.is_comparison() => (Said, ScalarType::Bool),
         Tree::Binary(_, a, b) => either(known(a), known(b)),
         Tree::Fma(args) => args.iter().map(known).reduce(either).unwrap_or((Unknown, ScalarType::I32)),
@@ -319,6 +321,14 @@ fn build(tree: &Tree, ty: ScalarType, names: NamesAre) -> Result<Expr, String> {
         }
         Tree::Unary(op, a) if *op != UnaryOp::IsNan => return Ok(of(a, ty)?.unary(*op)),
         Tree::Likely(a) => return Ok(of(a, ty)?.likely()),
+        Tree::Strict(a) => {
+            let e = of(a, ty)?.marked();
+            return if e.is_strict() {
+                Ok(e)
+            } else {
+                Err(format!("`strict` takes an operation, not `{e}`"))
+            };
+        }
         Tree::Binary(op, a, b) if !op.is_comparison() => {
             return Ok(Expr::binary(*op, of(a, ty)?, of(b, ty)?));
         }

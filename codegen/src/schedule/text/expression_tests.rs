@@ -82,6 +82,7 @@ impl Maker<'_> {
                 Expr::binary(op, self.make(ty, depth - 1), self.make(ty, depth - 1))
             }
         };
+        let e = if self.choose(6) == 0 { e.strict_float() } else { e };
         self.pool.push(e.clone());
         e
     }

@@ -308,7 +308,7 @@ pub fn is_long_sum(f: &Func) -> bool {
         if !seen.insert(e.id()) {
             continue;
         }
-        match e.kind() {
+        match e.operation() {
             // Coordinates are no floats.
             ExprKind::Call { .. } => continue,
             ExprKind::Binary(BinaryOp::Mul, a, b) | ExprKind::Fma(a, b, _)
