@@ -144,7 +144,7 @@ pub struct CodeArgs {
 /// The machine that code is generated for and run on.
 #[derive(Args, Debug)]
 pub struct MachineArgs {
-    /// Machine to run on; a pipeline runs on a GPU only if this is cuda
+    /// Machine to run on; auto is a GPU where there is one and the work pays for starting it, and says why it is or is not
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
     /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each; on a GPU

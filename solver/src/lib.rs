@@ -32,7 +32,9 @@ pub use crate::problem::options::{
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use crate::problem::report::{Grids, Held, Iteration, Lent, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
-pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, ptx, schedules, sizes};
+pub use crate::solver::{
+    Evaluation, LinearProbe, Machine, Problem, Solver, Work, choices, lowered, ptx, schedules, sizes,
+};
 pub use sumsq_codegen as codegen;
 pub use sumsq_codegen::Level;
 pub use sumsq_codegen::runtime::cuda::{DeviceArray, Stream};

@@ -14,7 +14,7 @@ use sumsq::codegen::compile::ptx;
 use sumsq::codegen::lower::{LowerOptions, lower};
 use sumsq::codegen::runtime::{Buffer, Pool, profile};
 use sumsq::codegen::{Pipeline, Schedule, Target};
-use sumsq::{Backend, NamedArray};
+use sumsq::{Backend, Machine, NamedArray, Work};
 use sumsq_examples::io::{Outputs, check_target, npz, picture};
 use sumsq_examples::pipelines::{ALL, Algorithm, Application, OF_DEMOS, Picture, Planar, Planes, Prepared};
 
@@ -37,19 +37,20 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
     if args.show.is_some() || args.emit_c.is_some() {
         // Sizes matter to a schedule that is made from them, and to nothing else that is shown.
         let given = if inputs.are_none() { vec![] } else { inputs.taken(&algorithm)? };
-        return shown(&algorithm, &schedule(&algorithm, &given, args)?, args);
+        let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
+        return shown(&algorithm, &schedule(&algorithm, &given, args, gpu)?, args);
     }
     if args.output.is_none() && !args.bench {
         return Err(Failure::message("give --output FILE for the result, or --bench".to_string()));
     }
-    let target = args.machine.options().machine().map_err(engine::failure)?;
     let mut given = inputs.taken(&algorithm)?;
-    let schedule = schedule(&algorithm, &given, args)?;
+    let (machine, schedule) = chosen(&algorithm, &given, args)?;
+    let target = &machine.target;
     given.extend(algorithm.weights(&inputs.arrays, &given).map_err(Failure::input)?);
     let started = Instant::now();
-    let mut prepared = Prepared::new(algorithm, &schedule, &target).map_err(Failure::input)?;
+    let mut prepared = Prepared::new(algorithm, &schedule, target).map_err(Failure::input)?;
     if args.profile {
-        prepared = prepared.profiled(&schedule, &target).map_err(Failure::input)?;
+        prepared = prepared.profiled(&schedule, target).map_err(Failure::input)?;
     }
     let compiled = started.elapsed();
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -75,6 +76,9 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
         };
         outputs.add(path, bytes).map_err(Failure::output)?;
         let _ = writeln!(text, "wrote {}", path.display());
+    }
+    if machine.why.is_some() {
+        let _ = writeln!(text, "{machine}");
     }
     report::finish(outputs, &text)?;
     tell(&profile::report().to_string());
@@ -175,12 +179,61 @@ impl Inputs {
     }
 }
 
-/// The schedule that was asked for by name, else the file of this name; by default that of the machine. Of a gradient it is the application's own or
-/// one made from the sizes of the inputs, on a GPU the latter: `first`, and with atomics `gpu_atomics`. So it is where the application has none.
-fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Result<Schedule, Failure> {
+/// Operations of a processor in the second that the start of a GPU takes. Two threads with AVX-512 do 6 to 160 thousand million of the applications', most
+/// of them 20 to 80 thousand million; a machine with a GPU has more of them.
+const SECOND: u64 = 200_000_000_000;
+/// Operations of a processor in the time that a byte takes on its way to a GPU or from it, at 10 GB a second.
+const MOVED: u64 = 20;
+
+/// The machine that a run takes, and its schedule. Where the machine is left open it is a GPU if there is a schedule for one, the one that is named or
+/// the application's, and if a run pays for starting it and for moving inputs and outputs.
+fn chosen(
+    algorithm: &Algorithm,
+    given: &[Planar],
+    args: &PipelineArgs,
+) -> Result<(Machine, Schedule), Failure> {
     let application = algorithm.application;
-    let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
-    let is_made = args.gradient || application.schedules.is_empty();
+    let of = |gpu: bool| schedule(algorithm, given, args, gpu);
+    let named = args.schedule.as_deref().filter(|name| *name != "first");
+    let named = named.map(|name| Ok::<_, Failure>((name, of(false)?))).transpose()?;
+    let counted = || {
+        match &named {
+            Some((name, own)) if !own.has_kernels() => {
+                return Err(format!("the schedule {name} is one of a CPU"));
+            }
+            None if !is_made(algorithm) && application.schedule("gpu").is_none() => {
+                return Err(format!("{} has no schedule for a GPU", application.name));
+            }
+            _ => {}
+        }
+        let (operations, bytes) = algorithm.work(given).map_err(|error| error.to_string())?;
+        let pays = SECOND.saturating_add(bytes.saturating_mul(MOVED));
+        Ok(Work { operations, pays, of: format!("of a run on {:.1} MB", bytes as f64 / 1e6) })
+    };
+    let machine = args.machine.options().machine_for(counted).map_err(engine::failure)?;
+    let schedule = match named {
+        Some((_, named)) => named,
+        None => of(machine.target.gpu.is_some())?,
+    };
+    Ok((machine, schedule))
+}
+
+/// Are schedules made from sizes?
+fn is_made(algorithm: &Algorithm) -> bool {
+    algorithm.gradient.is_some() || algorithm.application.schedules.is_empty()
+}
+
+/// The schedule that was asked for by name, else the file of this name; by default that of the machine, `gpu` or not. Of a gradient it is the application's
+/// own or one made from the sizes of the inputs, on a GPU the latter: `first`, and with atomics `gpu_atomics`. So it is where the application has
+/// none.
+fn schedule(
+    algorithm: &Algorithm,
+    given: &[Planar],
+    args: &PipelineArgs,
+    gpu: bool,
+) -> Result<Schedule, Failure> {
+    let application = algorithm.application;
+    let is_made = is_made(algorithm);
     if is_made {
         let has_own = !gpu && application.schedule("gradient").is_some();
         let of_sizes = match args.schedule.as_deref() {
@@ -291,4 +344,64 @@ fn bench(prepared: &Prepared, given: &[Planar], pool: &Pool, compiled: Duration)
         pool.threads(),
         compiled.as_secs_f64() * 1e3
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use sumsq_examples::pipelines::Values;
+
+    /// What a run on a picture of so many pixels takes, and whether its schedule is one of a GPU.
+    fn taken(name: &str, width: i32, height: i32, more: &[&str]) -> (String, bool) {
+        let line = [&["sumsq", "pipeline", name], more].concat();
+        let Command::Pipeline(args) = Cli::try_parse_from(line).unwrap().command else { panic!("{more:?}") };
+        let application = Application::find(name).unwrap();
+        let setup = application.setup(&args.param, 8).unwrap();
+        let algorithm = match args.gradient {
+            true => Algorithm::with_gradient(application, setup).unwrap(),
+            false => Algorithm::new(application, setup),
+        };
+        let values = Values::F32(vec![0.5; (3 * width * height) as usize]);
+        let picture = Planar { extents: vec![width, height, 3], values };
+        let (machine, schedule) = chosen(&algorithm, &[picture], &args).unwrap();
+        assert_eq!(machine.target.gpu.is_some(), machine.to_string().starts_with("on the GPU"));
+        (machine.to_string(), schedule.has_kernels())
+    }
+
+    #[test]
+    fn a_gpu_is_taken_where_it_pays() {
+        let control = sumsq_libcuda::preload().unwrap();
+        let large = ["--param", "patch=31", "--param", "search=31"];
+        let of_large = |more: &[&str]| taken("nl_means", 1800, 1400, &[&large, more].concat());
+        control.set("DEVICES", "0");
+        let (said, of_gpu) = of_large(&[]);
+        assert!(said.starts_with("on the CPU: GPU not used: the CUDA driver finds no device"), "{said}");
+        assert!(!of_gpu);
+        control.set("DEVICES", "1");
+        let (said, of_gpu) = of_large(&[]);
+        assert!(said.starts_with("on the GPU: ") && said.ends_with(" MB pay for starting it"), "{said}");
+        assert!(of_gpu);
+        // The same picture with few operations for each pixel, and one of few pixels.
+        let small = |said: &str| {
+            said.starts_with("on the CPU: ") && said.ends_with("would not pay for starting a GPU")
+        };
+        for (said, of_gpu) in [taken("nl_means", 1800, 1400, &[]), taken("nl_means", 90, 70, &large)] {
+            assert!(small(&said) && !of_gpu, "{said}");
+        }
+        // A schedule that is named is taken wherever the run is.
+        assert!(of_large(&["--schedule", "gpu"]).0.starts_with("on the GPU: "));
+        let (said, of_gpu) = taken("nl_means", 90, 70, &["--schedule", "gpu"]);
+        assert!(small(&said) && of_gpu, "{said}");
+        let hand = of_large(&["--schedule", "hand"]);
+        assert_eq!(hand, ("on the CPU: the schedule hand is one of a CPU".into(), false));
+        // What is asked for needs no reason, and what is an option of a CPU is one.
+        assert_eq!(of_large(&["--backend", "cpu"]), ("on the CPU".into(), false));
+        assert_eq!(taken("nl_means", 90, 70, &["--backend", "cuda"]), ("on the GPU".into(), true));
+        let level = of_large(&["--target", "x86-64-v3"]);
+        assert_eq!(level, ("on the CPU: options of a CPU are given".into(), false));
+        // Schedules of gradients are made for either.
+        assert!(small(&taken("unsharp", 90, 70, &["--gradient"]).0));
+    }
 }

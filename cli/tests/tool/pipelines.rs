@@ -47,6 +47,23 @@ fn all_are_listed() {
     }
 }
 
+/// A run that is too small for a GPU, whether there is one or not; nobody is told where he has asked himself.
+#[test]
+fn the_machine_that_was_left_open_is_said() {
+    let bench = fit();
+    write(&bench, "in.png", &noise(37, 23, 3, 8));
+    let line = ["pipeline", "unsharp", "--input", "in.png", "--output", "out.png"];
+    let runs = [bench.sumsq(&line), with_driver(&bench, &[], &line)];
+    for run in &runs {
+        run.succeeds();
+        let said = run.stdout.lines().find(|l| l.starts_with("on the CPU: ")).expect(&run.stdout);
+        assert!(said.ends_with(" MB would not pay for starting a GPU"), "{said}");
+    }
+    let asked = bench.sumsq(&[&line[..], &["--backend", "cpu"]].concat());
+    asked.succeeds();
+    assert!(!asked.stdout.contains("on the "), "{}", asked.stdout);
+}
+
 #[test]
 fn a_picture_keeps_its_size_depth_and_channels() {
     let bench = fit();

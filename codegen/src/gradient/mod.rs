@@ -18,6 +18,7 @@
 //! | `seeds`, `adjoints`, `tangents` | whole pipelines |
 //! | `share` | sums over the same iterations as one |
 //! | `explain`, `split` | why an adjoint is 0 or scatters; a pipeline with adjoints as two |
+//! | `work` | the operations of a pipeline, counted from sizes |
 //! | `schedule`, `strips`, `gpu` | first schedules, from sizes alone: of a CPU, with large sums into few elements, and of a GPU |
 //!
 //! Semantics, of all constructs: `docs/gradients.md`. Source: T.-M. Li, M. Gharbi, A. Adams, F. Durand and J. Ragan-Kelley,
@@ -47,6 +48,7 @@ mod tangents;
 mod terms;
 mod tidy;
 mod updates;
+mod work;
 
 pub use adjoints::{Adjoints, Memory, propagate_adjoints, propagate_adjoints_within, propagate_squares};
 pub use gpu::gpu_schedule;
@@ -54,3 +56,4 @@ pub use schedule::schedule;
 pub use split::as_inputs;
 pub(crate) use split::pruned;
 pub use tangents::{Tangents, propagate_tangents};
+pub use work::work;

@@ -81,13 +81,11 @@ impl<'p> Maker<'p> {
             }
         }
         let known = known(p, estimates);
-        let outputs = p
-            .outputs
-            .iter()
-            .map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
-        let boxes = supports(p, &outputs.collect(), &known)?;
+        let known_or_large = |n: Option<i64>| n.unwrap_or(i64::from(i32::MAX));
+        let sizes = sizes(&boxes(p, &known)?, &known).into_iter();
+        let sizes = sizes.map(|(name, own)| (name, own.into_iter().map(known_or_large).collect())).collect();
         let (stored, substituted) = stored(p, keep, recompute);
-        let mut m = Maker { p, sizes: sizes(&boxes, &known), known, substituted, schedule: Schedule::new() };
+        let mut m = Maker { p, sizes, known, substituted, schedule: Schedule::new() };
         for (name, f) in &p.funcs {
             if stored.contains(name) {
                 let vectors = m.home(f, &stored, keep).map(|(reader, var)| Home::Vectors { reader, var });
@@ -154,13 +152,17 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> (FxHashSet<Name>, 
     (stored, size)
 }
 
-/// Numbers of values along each dimension of boxes.
-fn sizes(boxes: &Boxes, known: &Known) -> FxHashMap<Name, Vec<i64>> {
+/// The boxes of all that the outputs need.
+pub(super) fn boxes(p: &Pipeline, known: &Known) -> Result<Boxes, Error> {
+    let domain = |name: &Name| domain(&p.shape(name), p.funcs[name].vars.len());
+    let outputs = p.outputs.iter().map(|o| (o.func.clone(), domain(&o.func)));
+    supports(p, &outputs.collect(), known)
+}
+
+/// Numbers of values along each dimension of boxes; none where it does not follow from what is known.
+pub(super) fn sizes(boxes: &Boxes, known: &Known) -> FxHashMap<Name, Vec<Option<i64>>> {
     let mut constants = Constants::new(known);
-    let mut size = |i: &Interval| {
-        let extent = constants.of(&i.extent()).and_then(|e| e.as_int());
-        extent.unwrap_or(i64::from(i32::MAX)).max(0)
-    };
+    let mut size = |i: &Interval| Some(constants.of(&i.extent())?.as_int()?.max(0));
     boxes.iter().map(|(name, own)| (name.clone(), own.iter().map(&mut size).collect())).collect()
 }
 

@@ -68,6 +68,18 @@ pub enum ForKind {
     GpuLane,
 }
 
+impl Directive {
+    /// Does it make a kernel of its stage?
+    fn is_of_gpu(&self) -> bool {
+        match self {
+            Directive::Kind { kind, .. } => kind.is_gpu(),
+            Directive::GpuSingle => true,
+            Directive::Specialize { directives, .. } => directives.iter().any(Directive::is_of_gpu),
+            _ => false,
+        }
+    }
+}
+
 impl ForKind {
     /// Do iterations run at the same time, in an order that nobody knows?
     pub fn is_parallel(self) -> bool {
@@ -272,6 +284,10 @@ impl Schedule {
     }
     fn stage(&mut self, func: &str, stage: usize) -> StageHandle<'_> {
         StageHandle(self.stages.entry(StageId { func: func.into(), stage }).or_default())
+    }
+    /// Is it one for a GPU?
+    pub fn has_kernels(&self) -> bool {
+        self.stages.values().flatten().any(Directive::is_of_gpu)
     }
 }
 

@@ -7,7 +7,7 @@ use super::planar::{Planar, Values};
 use super::run::PipelineError;
 use super::setup::Setup;
 use sumsq::codegen::compile::{cache, first_schedule};
-use sumsq::codegen::gradient::gpu_schedule;
+use sumsq::codegen::gradient::{gpu_schedule, work};
 use sumsq::codegen::{Error, Pipeline, ScalarType, Schedule};
 
 /// An application's algorithm.
@@ -58,11 +58,32 @@ impl Algorithm {
         self.of_sizes(inputs, |sizes| gpu_schedule(&self.pipeline, sizes, atomics))
     }
 
-    fn of_sizes(
+    /// Operations and reads of a run on these inputs, and bytes of the inputs and outputs.
+    ///
+    /// # Errors
+    /// Sizes for which there is no output, or from which those of the Funcs do not follow.
+    pub fn work(&self, inputs: &[Planar]) -> Result<(u64, u64), PipelineError> {
+        let params = self.pipeline.params.keys().map(|name| (&**name, self.setup.real(name)));
+        let params: Vec<(&str, f64)> = params.collect();
+        let each = self.of_sizes(inputs, |sizes| {
+            let bytes = |(name, extents): &(&str, &[i32])| {
+                let own = self.pipeline.inputs.get(*name).map(|input| input.types.clone());
+                let types = own.or_else(|| Some(self.pipeline.funcs.get(*name)?.types()));
+                let element: u64 = types.iter().flatten().map(|ty| ty.bytes() as u64).sum();
+                extents.iter().fold(element, |n, &m| n.saturating_mul(m.max(0) as u64))
+            };
+            Ok((work(&self.pipeline, sizes, &params)?, sizes.iter().map(bytes).fold(0, u64::saturating_add)))
+        });
+        let (operations, bytes) = each?;
+        let planes = self.planes(inputs).unwrap_or(1).max(0) as u64;
+        Ok((operations.saturating_mul(planes), bytes.saturating_mul(planes)))
+    }
+
+    fn of_sizes<T>(
         &self,
         inputs: &[Planar],
-        make: impl Fn(&[(&str, &[i32])]) -> Result<Schedule, Error>,
-    ) -> Result<Schedule, PipelineError> {
+        make: impl Fn(&[(&str, &[i32])]) -> Result<T, Error>,
+    ) -> Result<T, PipelineError> {
         let sizes = self.sizes(inputs)?;
         let mut all: Vec<(&str, &[i32])> = vec![];
         let extents;
@@ -78,15 +99,16 @@ impl Algorithm {
         Ok(make(&all)?)
     }
 
-    /// Is there one dimension more than the inputs have, so that each plane is computed by itself?
-    pub(super) fn runs_by_planes(&self, inputs: &[Planar]) -> bool {
+    /// The number of planes, where there is one dimension more than the inputs have, so that each is computed by itself.
+    pub(super) fn planes(&self, inputs: &[Planar]) -> Option<i32> {
         let each = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Each);
-        each && inputs.iter().any(|input| input.extents.len() == 3)
+        let planes = inputs.iter().filter_map(|input| input.extents.get(2).copied());
+        planes.max().filter(|_| each && inputs.iter().any(|input| input.extents.len() == 3))
     }
 
     /// The extents of the inputs, in the order of the slots; of one plane, where each is computed by itself.
     fn sizes(&self, inputs: &[Planar]) -> Result<Vec<Vec<i32>>, PipelineError> {
-        let by_planes = self.runs_by_planes(inputs);
+        let by_planes = self.planes(inputs).is_some();
         let size = |(slot, input): (&Slot, &Planar)| {
             let mut extents = input.extents.clone();
             extents.truncate(if by_planes && extents.len() == 3 { 2 } else { extents.len() });

@@ -182,9 +182,8 @@ impl Algorithm {
                 return Err(GradientError::Unknown { application, name: name.to_string(), known }.into());
             }
         }
-        let planes = inputs.iter().filter_map(|input| input.extents.get(2).copied()).max();
         let mut extents = self.extents(inputs)?;
-        extents.extend(planes.filter(|_| self.runs_by_planes(inputs)));
+        extents.extend(self.planes(inputs));
         let of = |w: &Weight| match arrays.iter().find(|a| a.name.strip_prefix("w.") == Some(&w.output)) {
             Some(array) => self.weight(&w.output, array, &extents),
             None => {

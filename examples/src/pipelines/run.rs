@@ -150,10 +150,7 @@ impl Prepared {
     /// The inputs of each run that these are for: of one, or where the application takes planes of one for each plane of inputs that have one
     /// dimension more.
     pub fn runs(&self, inputs: &[Planar]) -> Vec<Vec<Planar>> {
-        if !self.algorithm.runs_by_planes(inputs) {
-            return vec![inputs.to_vec()];
-        }
-        let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
+        let Some(planes) = self.algorithm.planes(inputs) else { return vec![inputs.to_vec()] };
         (0..planes as usize).map(|c| inputs.iter().map(|input| input.plane(c)).collect()).collect()
     }
 
@@ -163,7 +160,7 @@ impl Prepared {
     /// # Errors
     /// As of [`Prepared::buffers`], and what the engine refuses.
     pub fn run(&self, pool: &Pool, inputs: &[Planar]) -> Result<Vec<(String, Planar)>, PipelineError> {
-        if !self.algorithm.runs_by_planes(inputs) {
+        if self.algorithm.planes(inputs).is_none() {
             return self.run_once(pool, inputs);
         }
         let (runs, mut all) = (self.runs(inputs), Vec::<(String, Planar)>::new());

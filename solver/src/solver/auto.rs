@@ -4,6 +4,7 @@
 use crate::error::SolveError;
 use crate::problem::options::{Backend, CompileOptions, Preconditioner};
 use crate::problem::overrides::Overrides;
+use std::fmt;
 use sumsq_codegen::runtime::cuda::Device;
 use sumsq_codegen::{Level, Target};
 use sumsq_energy::derive::count_ops;
@@ -16,33 +17,63 @@ const PAYS: u64 = 10_000_000;
 /// Hyperedges of a graph for each element of its first vertex's space, as meshes have them: their number is not among the sizes.
 const EDGES: u64 = 6;
 
-impl CompileOptions {
-    /// The machine that code for an energy is to run on, and why it is the CPU where that was left open.
-    pub(super) fn machine_for(&self, energy: &Energy) -> Result<(Target, Option<String>), SolveError> {
-        if self.backend != Backend::Auto {
-            return Ok((self.machine()?, None));
-        }
-        match self.gpu_for(energy) {
-            Ok(target) => Ok((target, None)),
-            Err(why) => Ok((self.target.target()?, Some(why))),
+/// Work that a GPU may be worth its start for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Work {
+    /// Operations and reads.
+    pub operations: u64,
+    /// As many as it has to be.
+    pub pays: u64,
+    /// The name of the work, behind the number of its operations.
+    pub of: String,
+}
+
+/// A machine, and the reason for it where the choice was left open.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Machine {
+    /// What code is made for.
+    pub target: Target,
+    /// None if it was asked for.
+    pub why: Option<String>,
+}
+
+/// `on the CPU`, and why.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.target.gpu.is_some() { "on the GPU" } else { "on the CPU" };
+        match &self.why {
+            Some(why) => write!(f, "{place}: {why}"),
+            None => f.write_str(place),
         }
     }
+}
 
-    /// The GPU for an energy, or the reason against it. No driver is loaded for what would not pay.
-    fn gpu_for(&self, energy: &Energy) -> Result<Target, String> {
-        if self.preconditioner == Preconditioner::Aggregation {
-            return Err("the host makes and applies the levels of aggregation".into());
+impl CompileOptions {
+    /// The machine for some work: where the choice is left open, a GPU if there is one that can be opened and the work pays, else the CPU. `counted`
+    /// gives the work, or the reason why a GPU is out of the question; no driver is loaded for what would not pay.
+    ///
+    /// # Errors
+    /// As of [`CompileOptions::machine`].
+    pub fn machine_for(&self, counted: impl FnOnce() -> Result<Work, String>) -> Result<Machine, SolveError> {
+        if self.backend != Backend::Auto {
+            return Ok(Machine { target: self.machine()?, why: None });
         }
+        let (target, why) = match self.gpu_for(counted) {
+            Ok((target, why)) => (target, why),
+            Err(why) => (self.target.target()?, why),
+        };
+        Ok(Machine { target, why: Some(why) })
+    }
+
+    /// The GPU and the reason for it, or the reason against it.
+    fn gpu_for(&self, counted: impl FnOnce() -> Result<Work, String>) -> Result<(Target, String), String> {
         if self.target != Level::Native || self.choices != Overrides::default() {
             return Err("options of a CPU are given".into());
         }
-        let sizes = self.sizes.as_deref().ok_or("sizes are not known when code is made")?;
-        let work = work(energy, sizes);
-        if work < PAYS {
-            let work = work as f64 / 1e6;
-            return Err(format!(
-                "{work:.1} million operations in all residuals would not pay for starting a GPU"
-            ));
+        let Work { operations, pays, of } = counted()?;
+        let work = format!("{:.1} million operations {of}", operations as f64 / 1e6);
+        if operations < pays {
+            return Err(format!("{work} would not pay for starting a GPU"));
         }
         let machine = || -> Result<Target, SolveError> {
             let target = CompileOptions { backend: Backend::Cuda, ..self.clone() }.machine()?;
@@ -50,7 +81,19 @@ impl CompileOptions {
             Device::shared(self.device)?;
             Ok(target)
         };
-        machine().map_err(|error| error.to_string())
+        let target = machine().map_err(|error| error.to_string())?;
+        Ok((target, format!("{work} pay for starting it")))
+    }
+
+    /// The machine for an energy.
+    pub(super) fn machine_for_energy(&self, energy: &Energy) -> Result<Machine, SolveError> {
+        self.machine_for(|| {
+            if self.preconditioner == Preconditioner::Aggregation {
+                return Err("the host makes and applies the levels of aggregation".into());
+            }
+            let sizes = self.sizes.as_deref().ok_or("sizes are not known when code is made")?;
+            Ok(Work { operations: work(energy, sizes), pays: PAYS, of: "in all residuals".into() })
+        })
     }
 }
 
@@ -90,7 +133,7 @@ mod tests {
         // A read and a sum, and two reads and a sum.
         assert_eq!((work(&energy, &[10, 10]), work(&energy, &[0, 10])), (500, 0));
         let why = |options: CompileOptions| {
-            let (target, why) = options.machine_for(&energy).unwrap();
+            let Machine { target, why } = options.machine_for_energy(&energy).unwrap();
             assert!(target.gpu.is_none());
             why
         };

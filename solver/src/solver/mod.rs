@@ -9,6 +9,7 @@ mod auto;
 mod candidates;
 mod probe;
 
+pub use crate::solver::auto::{Machine, Work};
 pub use crate::solver::probe::LinearProbe;
 
 use crate::assembled::Threads;
@@ -129,8 +130,12 @@ impl Solver {
         let _standard = FloatEnvironment::standard();
         options.check()?;
         let started = Instant::now();
-        let (target, why_cpu) =
-            target.map_or_else(|| options.machine_for(&energy), |target| Ok((target, None)))?;
+        let machine = match target {
+            Some(target) => Machine { target, why: None },
+            None => options.machine_for_energy(&energy)?,
+        };
+        let Machine { target, why } = machine;
+        let why_cpu = why.filter(|_| target.gpu.is_none());
         let pool = || {
             let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
             match options.threads {
