@@ -147,16 +147,28 @@ struct Block {
 }
 
 /// Free blocks of this thread, the one freed last at the end. A loop body allocates and frees the same sizes in every iteration, a
-/// solver in every step: keeping them saves the system calls and page faults of large blocks.
-struct Cache(Vec<Block>);
+/// solver in every step: keeping them saves the system calls and page faults of large blocks. What such a body allocates is the block that was freed last.
+struct Cache {
+    blocks: Vec<Block>,
+    /// Of all of them together.
+    bytes: usize,
+}
 
 impl Cache {
+    fn new() -> Cache {
+        Cache { blocks: Vec::with_capacity(CACHED_BLOCKS), bytes: 0 }
+    }
+
     /// The smallest block that holds `bytes` and wastes no more than as many.
     fn take(&mut self, bytes: usize) -> Option<Block> {
-        let fits = |b: &Block| b.bytes >= bytes && b.bytes <= bytes.saturating_mul(2);
-        let all = self.0.iter().enumerate().filter(|(_, b)| fits(b));
-        let (i, _) = all.min_by_key(|(_, b)| b.bytes)?;
-        Some(self.0.remove(i))
+        let found = self.blocks.pop_if(|b| b.bytes == bytes).or_else(|| {
+            let fits = |b: &Block| b.bytes >= bytes && b.bytes <= bytes.saturating_mul(2);
+            let all = self.blocks.iter().enumerate().filter(|(_, b)| fits(b));
+            let (i, _) = all.min_by_key(|(_, b)| b.bytes)?;
+            Some(self.blocks.remove(i))
+        });
+        self.bytes -= found.map_or(0, |b| b.bytes);
+        found
     }
 
     /// Keeps a block, and of the others those freed last.
@@ -164,25 +176,25 @@ impl Cache {
         if b.bytes > CACHED_BYTES {
             return release(b);
         }
-        let mut total: usize = b.bytes + self.0.iter().map(|b| b.bytes).sum::<usize>();
-        let mut stale = 0;
-        while stale < self.0.len() && (total > CACHED_BYTES || self.0.len() - stale >= CACHED_BLOCKS) {
-            total -= self.0[stale].bytes;
+        self.bytes += b.bytes;
+        let (mut stale, kept) = (0, self.blocks.len());
+        while stale < kept && (self.bytes > CACHED_BYTES || kept - stale >= CACHED_BLOCKS) {
+            self.bytes -= self.blocks[stale].bytes;
             stale += 1;
         }
-        self.0.drain(..stale).for_each(release);
-        self.0.push(b);
+        self.blocks.drain(..stale).for_each(release);
+        self.blocks.push(b);
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(release);
+        self.blocks.drain(..).for_each(release);
     }
 }
 
 thread_local! {
-    static CACHE: RefCell<Cache> = RefCell::new(Cache(Vec::with_capacity(CACHED_BLOCKS)));
+    static CACHE: RefCell<Cache> = RefCell::new(Cache::new());
 }
 
 fn layout(bytes: usize) -> Option<Layout> {
@@ -316,7 +328,7 @@ mod tests {
     fn blocks_of_a_run_serve_the_next() {
         let sizes = [48, 16, 16, 4, 4, 2, 1].map(|n| n << 20).into_iter().chain((1..40).map(|n| n << 10));
         let made: Vec<Block> = sizes.map(|bytes| obtain(bytes).expect("memory")).collect();
-        let mut cache = Cache(vec![]);
+        let mut cache = Cache::new();
         made.iter().for_each(|b| cache.keep(*b));
         for b in &made {
             let again = cache.take(b.bytes).expect("it was kept");
@@ -325,17 +337,32 @@ mod tests {
         }
     }
 
+    /// Nested allocations of a loop's body are the same blocks in every iteration, whatever else is kept.
+    #[test]
+    fn the_block_freed_last_is_taken_first() {
+        let mut cache = Cache::new();
+        let [older, outer, inner] = [4096, 4096, 1 << 16].map(|bytes| obtain(bytes).expect("memory"));
+        [older, inner, outer].into_iter().for_each(|b| cache.keep(b));
+        for _ in 0..3 {
+            let (first, second) = (cache.take(4096).expect("kept"), cache.take(1 << 16).expect("kept"));
+            assert_eq!([first.base, second.base], [outer.base, inner.base]);
+            assert_eq!(cache.bytes, older.bytes);
+            [second, first].into_iter().for_each(|b| cache.keep(b));
+        }
+        assert_eq!(cache.bytes, cache.blocks.iter().map(|b| b.bytes).sum::<usize>());
+    }
+
     /// Blocks freed last stay.
     #[test]
     fn a_cache_has_an_end() {
-        let mut cache = Cache(vec![]);
+        let mut cache = Cache::new();
         let block = |bytes: usize| obtain(bytes).expect("memory");
         (0..CACHED_BLOCKS + 5).for_each(|k| cache.keep(block(64 * (k + 1))));
-        assert_eq!(cache.0.len(), CACHED_BLOCKS);
+        assert_eq!(cache.blocks.len(), CACHED_BLOCKS);
         assert!(cache.take(64).is_none());
         cache.keep(block(CACHED_BYTES));
-        assert_eq!(cache.0.len(), 1);
+        assert_eq!(cache.blocks.len(), 1);
         cache.keep(block(CACHED_BYTES + ALIGN));
-        assert_eq!(cache.0.len(), 1);
+        assert_eq!(cache.blocks.len(), 1);
     }
 }
