@@ -353,7 +353,7 @@ mod tests {
     use clap::Parser;
     use sumsq_examples::pipelines::Values;
 
-    /// What a run on a picture of so many pixels takes, and whether its schedule is one of a GPU.
+    /// The machine that a run on a picture of so many pixels takes, in words, and true if its schedule is one of a GPU.
     fn taken(name: &str, width: i32, height: i32, more: &[&str]) -> (String, bool) {
         let line = [&["sumsq", "pipeline", name], more].concat();
         let Command::Pipeline(args) = Cli::try_parse_from(line).unwrap().command else { panic!("{more:?}") };

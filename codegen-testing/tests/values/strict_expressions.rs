@@ -41,7 +41,7 @@ fn run(p: &Pipeline, s: &Schedule, b: &Bindings) -> Vec<Realization> {
     execute(p, &compile(p, s).expect("compiles"), b, &domains, 1).expect("runs")
 }
 
-/// What the evaluator computes, which has no functions of its own.
+/// Values by the evaluator, which has no functions of its own.
 fn expected(p: &Pipeline, b: &Bindings) -> Vec<Vec<Value>> {
     let mut p = p.clone();
     p.funcs.values_mut().flat_map(|f| &mut f.values).for_each(|e| *e = expand_math_expr(e));
@@ -102,7 +102,7 @@ fn the_mark_ends_at_the_expression() {
     }
 }
 
-/// What is inlined into a strict expression is no part of it, and stays apart from the same operation in it.
+/// A Func that is inlined into a strict expression is no part of it, and stays apart from the same operation in it.
 #[test]
 fn inlined_funcs_keep_their_freedom() {
     let [x] = Var::all(["x"]);

@@ -31,7 +31,7 @@ pub struct Work {
 /// A machine, and the reason for it where the choice was left open.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Machine {
-    /// What code is made for.
+    /// It, as code is made for it.
     pub target: Target,
     /// None if it was asked for.
     pub why: Option<String>,

@@ -111,7 +111,7 @@ pub const TESTING: [&str; 6] = [
 ];
 
 /// Parts of the code whose size is held: folder, lines of code that it may have.
-pub const SIZES: [(&str, usize); 2] = [("codegen/src", 35_500), ("codegen/src/lower", 6_850)];
+pub const SIZES: [(&str, usize); 2] = [("codegen/src", 36_200), ("codegen/src/lower", 6_850)];
 
 /// Folders of the crates below the tool, and of the Python package, which neither print nor hold raw memory but where [`CONFINED`] says so.
 pub const QUIET: [&str; 10] = [
