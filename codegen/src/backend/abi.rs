@@ -330,11 +330,11 @@ mod tests {
         let made: Vec<Block> = sizes.map(|bytes| obtain(bytes).expect("memory")).collect();
         let mut cache = Cache::new();
         made.iter().for_each(|b| cache.keep(*b));
-        for b in &made {
-            let again = cache.take(b.bytes).expect("it was kept");
-            assert_eq!((again.base, again.bytes), (b.base, b.bytes));
-            cache.keep(again);
-        }
+        let again: Vec<Block> = made.iter().map(|b| cache.take(b.bytes).expect("it was kept")).collect();
+        assert!(again.iter().zip(&made).all(|(a, b)| a.bytes == b.bytes) && cache.blocks.is_empty());
+        let places = |all: &[Block]| all.iter().map(|b| b.base).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(places(&again), places(&made));
+        again.into_iter().for_each(|b| cache.keep(b));
     }
 
     /// Nested allocations of a loop's body are the same blocks in every iteration, whatever else is kept.
