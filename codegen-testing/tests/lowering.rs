@@ -418,9 +418,10 @@ fn illegal_directives_are_errors() {
             s.func("out").split("y", "yo", "yi", 4, Tail::Predicate).parallel("yi");
             s.func("bx").store_at(LoopLevel::pure("out", "yo")).compute_at(LoopLevel::pure("out", "yi"));
         }),
-        ("inside a vectorised loop", |s| {
-            s.func("out").vectorize("x", 4, Tail::Predicate);
-            s.func("bx").compute_at(LoopLevel::pure("out", "xi"));
+        ("iterations of the vectorised loop xi would share the storage", |s| {
+            s.func("out").split("x", "xo", "xi", 4, Tail::Predicate).vectorize_loop("xi");
+            let [at, within] = ["xo", "xi"].map(|var| LoopLevel::pure("out", var));
+            s.func("bx").store_at(at).compute_at(within);
         }),
         ("is not at or outside", |s| {
             s.func("bx").compute_at(LoopLevel::pure("out", "y")).store_at(LoopLevel::pure("out", "x"));
