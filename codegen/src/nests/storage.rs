@@ -20,7 +20,7 @@ pub struct Storage {
     pub window: Option<Window>,
 }
 
-/// A window in registers ([`crate::nests::windows`]), in names that are bound where its Func is computed.
+/// A window in registers (`windows.rs`), in names that are bound where its Func is computed.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// The dimension that slides.

@@ -105,7 +105,7 @@ impl Window {
     }
 }
 
-/// What an iteration does to the window of `f` behind its consumer.
+/// The values that an iteration moves in the window of `f`, behind its consumer.
 pub(super) fn moved(f: &FuncPlan, store: &Storage) -> Option<Stmt> {
     let window = store.window.as_ref()?;
     let kept = (0..window.extent - window.step).map(|slot| {

@@ -15,7 +15,7 @@
 //! - storage allocated inside has one slot per lane, lanes fastest.
 //! - `vectorized for w in [k, k + l)` inside makes vectors of `n l` lanes: `w` is `k + ramp(0, 1, n l) % l`. What depends on `v` alone has n lanes, and
 //!   each of them is repeated l times where it meets more; coordinates then are functions of `ramp(0, 1, n l) / l`, of which
-//!   [`super::residues`] makes rows. Where `i` depends on `v` alone, `f[i] = f[i] op e` is a reduction of each l neighbours: `f[i] op reduce_op(e, n)`.
+//!   `residues.rs` makes rows. Where `i` depends on `v` alone, `f[i] = f[i] op e` is a reduction of each l neighbours: `f[i] op reduce_op(e, n)`.
 //!
 //! Finally dense stores whose first element is provably a multiple of the lanes are marked `aligned`, from the promise on
 //! strides in `flatten`.
