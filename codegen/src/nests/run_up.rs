@@ -105,7 +105,7 @@ impl Tried<'_> {
     fn upwards(&self, f: &FuncPlan, level: &Level) -> Option<(usize, &[Interval])> {
         let required = self.regions.at.get(&(f.func.name.clone(), level.clone()))?;
         let slides = find_slides(&self.scope, &self.regions, f, required).ok()?;
-        let loops = self.scope.since_store(f).iter().filter(|a| matches!(a, Around::Loop(..))).count();
+        let loops = self.scope.loops_since_store(f).count();
         let slide = slides.first().filter(|s| s.up && loops == 1)?;
         Some((slide.dim, required))
     }

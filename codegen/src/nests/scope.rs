@@ -76,7 +76,7 @@ impl<'p> Scope<'p> {
             }
             _ => None,
         });
-        lanes.product()
+        lanes.fold(1, i64::saturating_mul)
     }
 
     /// `cond` holds here, and may hold again after it did not.
@@ -130,6 +130,14 @@ impl<'p> Scope<'p> {
             Level::At(store) => self.since(store),
             Level::Root => &self.around,
         }
+    }
+
+    /// Variables of the loops between the store level of `f` and here, outermost first.
+    pub fn loops_since_store(&self, f: &FuncPlan) -> impl Iterator<Item = &Name> {
+        self.since_store(f).iter().filter_map(|a| match a {
+            Around::Loop(_, var, _) => Some(var),
+            Around::Once(_) | Around::Gate | Around::Tail(_) => None,
+        })
     }
 
     /// Loops and gates between a loop and here, outermost first.

@@ -24,7 +24,7 @@ use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::nests::found::Found;
 use crate::nests::regions::Regions;
-use crate::nests::scope::{Around, Scope};
+use crate::nests::scope::Scope;
 use crate::nests::sliding_window::Slide;
 use crate::nests::storage::{Live, Storage};
 use crate::plan::plans::{FuncPlan, Plan, illegal};
@@ -75,11 +75,7 @@ fn live(
     d: usize,
     (i, slides): (&Interval, &[Slide]),
 ) -> Option<i64> {
-    let loops = scope.since_store(f).iter().filter_map(|a| match a {
-        Around::Loop(_, v, _) => Some(v),
-        Around::Once(_) | Around::Gate | Around::Tail(_) => None,
-    });
-    let loops: Vec<&Name> = loops.collect();
+    let loops: Vec<&Name> = scope.loops_since_store(f).collect();
     let outermost = loops.first()?;
     let moved = [&i.min, &i.max].into_iter().filter_map(|end| {
         let end = variables(&scope.facts.expand(end, outermost, &regions.unslid));

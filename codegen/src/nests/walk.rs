@@ -13,7 +13,7 @@ use crate::nests::joint_regions::note_whole_nest;
 use crate::nests::outputs::{copy_to_output, has_storage};
 use crate::nests::regions::Regions;
 use crate::nests::root_checks::root_checks;
-use crate::nests::scope::{Around, Scope};
+use crate::nests::scope::Scope;
 use crate::nests::sinks::own_tile;
 use crate::nests::sliding_window::{check_store_races, slide, told};
 use crate::nests::storage_folding::{check_folds, note_live};
@@ -213,7 +213,7 @@ fn open(
         let slid = slides.as_deref().unwrap_or_default();
         note_live(scope, regions, found, f, (&required, slid));
         windows::note(scope, regions, found, f, (&required, slid));
-        let is_only = scope.since_store(f).iter().filter(|a| matches!(a, Around::Loop(..))).count() == 1;
+        let is_only = scope.loops_since_store(f).count() == 1;
         note_once(scope, regions, found, f, slides.is_ok() && is_only);
         found.sliding.insert(name.clone(), told(f, slides));
     }

@@ -16,7 +16,7 @@ use crate::ir::rewrite::{block, branch};
 use crate::ir::stmt::{Stmt, Target};
 use crate::nests::found::Found;
 use crate::nests::regions::Regions;
-use crate::nests::scope::{Around, Scope};
+use crate::nests::scope::Scope;
 use crate::nests::sliding_window::{Slide, start};
 use crate::nests::storage::{Storage, Window};
 use crate::plan::plans::FuncPlan;
@@ -56,14 +56,7 @@ fn window(
     store: &Storage,
     (required, slides): (&[Interval], &[Slide]),
 ) -> Option<Window> {
-    let loops: Vec<&Name> = scope
-        .since_store(f)
-        .iter()
-        .filter_map(|a| match a {
-            Around::Loop(_, var, _) => Some(var),
-            _ => None,
-        })
-        .collect();
+    let loops: Vec<&Name> = scope.loops_since_store(f).collect();
     let ([slide], [var]) = (slides, &loops[..]) else { return None };
     let d = slide.dim;
     let once = f.stages.iter().all(|s| s.special.is_empty()) && scope.versions.is_empty();
@@ -76,8 +69,8 @@ fn window(
     let step = constant(&sub(&substitute(&first, &next), &first)).filter(|&n| n >= 1)?;
     let others = || (0..required.len()).filter(|&other| other != d);
     let elements = others().try_fold(1i64, |n, other| n.checked_mul(store.sizes[other]?))?;
-    let tuple = f.func.types().len() as i64;
-    if extent > i64::from(i32::MAX) || (extent - step).checked_mul(elements)? * tuple > MOST * lanes(f) {
+    let moved = (extent - step).checked_mul(elements)?.checked_mul(f.func.types().len() as i64)?;
+    if extent > i64::from(i32::MAX) || moved > MOST * lanes(f) {
         return None;
     }
     // Where rows may be shorter than their storage, nothing lies behind their ends.
