@@ -166,7 +166,9 @@ impl Skeleton {
         match extents {
             Extents::Scalar => vec![],
             Extents::Space(s) | Extents::Vectors(s) => self.halos[s.index()].clone(),
-            Extents::Level { space, reach, .. } | Extents::Pairs { space, reach, .. } => {
+            Extents::Level { space, reach, .. }
+            | Extents::LevelVectors { space, reach, .. }
+            | Extents::Pairs { space, reach, .. } => {
                 let halos = &self.halos[space.index()];
                 let dims = halos.len();
                 // Sweep A may compute p, and so read corrections, in the halo h of the space: element n - 1 + h there reads element (n + h)/2 here, which

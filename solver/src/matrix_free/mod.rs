@@ -109,6 +109,9 @@ impl Skeleton {
             scalar: linear.bytes(),
         };
         let (choices, shares) = choices::store(&facts, &mut spaces, choices, wanted.given)?;
+        for s in &mut spaces {
+            s.hierarchy.iter_mut().for_each(|of| of.skips = s.skips);
+        }
         for (&(graph, vertex), channels) in &mut beside {
             let scattered = spaces.iter().any(|s| s.scatters && s.slots.contains(&(graph, vertex)));
             if scattered || choices.is(Of::Entries(graph, vertex), Value::Indirect) {

@@ -72,7 +72,11 @@ impl Phase {
         let run = |stage| vec![Step::Run(stage)];
         match self {
             Phase::Mask => run(Stage::Mask),
-            Phase::Near => [Stage::Near, Stage::Matched].map(Step::Run).to_vec(),
+            Phase::Near => {
+                let kinds = 0..k.preconditioners.len() as u8;
+                let own = kinds.flat_map(|kind| own(k, kind, When::Masked));
+                [Stage::Near, Stage::Matched].map(Step::Run).into_iter().chain(own).collect()
+            }
             Phase::Matched => run(Stage::Matched),
             Phase::Bounds => run(Stage::Bounds),
             Phase::Cost => run(Stage::Cost),

@@ -123,6 +123,8 @@ pub struct Field {
 /// The times at which a preconditioner has stages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum When {
+    /// After the free elements have changed.
+    Masked,
     /// After g, the blocks, what J^T J p reads, and the first D, b and field 0 that are made of these.
     Linearised,
     /// After D, b and field 0, and what is made per linearisation.
@@ -138,7 +140,7 @@ pub struct Shape {
     /// Its fields over every space with unknowns.
     pub fields: BTreeMap<SpaceId, Vec<Field>>,
     /// Numbers of its stages at these times, in the order of the enum.
-    pub stages: [u8; 3],
+    pub stages: [u8; 4],
     /// True if it has hierarchies.
     pub has_hierarchies: bool,
     /// True if it has aggregates.
@@ -147,7 +149,10 @@ pub struct Shape {
 
 impl When {
     /// In the order of the enum.
-    pub const ALL: [When; 3] = [When::Linearised, When::Damped, When::Iteration];
+    pub const ALL: [When; 4] = [When::Masked, When::Linearised, When::Damped, When::Iteration];
+
+    /// Those that run behind the damping.
+    pub const BEHIND_DAMPING: [When; 3] = [When::Linearised, When::Damped, When::Iteration];
 }
 
 impl Shape {
@@ -158,7 +163,7 @@ impl Shape {
 
     /// Tells whether the first z is had only after stages behind the damping, and r0.z0 with it.
     pub fn follows_damping(&self) -> bool {
-        self.stages.iter().any(|n| *n > 0)
+        When::BEHIND_DAMPING.iter().any(|&when| self.stages(when) > 0)
     }
 }
 

@@ -346,6 +346,15 @@ pub enum Extents {
         /// Pairs.
         pairs: u16,
     },
+    /// The vectors of lanes of a level, along dim 0, where so many beyond them may be read.
+    LevelVectors {
+        /// The space.
+        space: SpaceId,
+        /// The level.
+        level: u8,
+        /// Vectors beyond, per dim.
+        reach: u8,
+    },
     /// The elements of the coarsest level of a space, for each scalar there.
     Coarsest(SpaceId),
     /// The vectors of lanes of a space, along dim 0.
@@ -380,6 +389,7 @@ impl Extents {
     pub fn on_level(self, level: u8) -> Extents {
         match self {
             Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
+            Extents::LevelVectors { space, reach, .. } => Extents::LevelVectors { space, level, reach },
             Extents::Pairs { space, reach, pairs, .. } => Extents::Pairs { space, level, reach, pairs },
             points => points,
         }

@@ -52,16 +52,17 @@ pub fn near(k: &Skeleton) -> Vec<Scheduled> {
         let element =
             |at: &[Expr], i: Expr| free.at(&beside(space, at, 0, &at[0] * i64::from(vector) + i), 0);
         let [live, near] = [What::Live, What::Near].map(|what| what.of(space.id));
-        let f = greatest(&mut d, &live.to_string(), space, [0, vector], element);
+        let (dims, strip) = (space.dims, Strip::Of(Domain::Space(space.id)));
+        let f = greatest(&mut d, &live.to_string(), (dims, strip), [0, vector], element);
         d.output(&f, live);
         // A box is a line along each dim, one after the other: a line behind the end holds nothing that its last element does not.
         let reach: Vec<i32> = k.reaches[space.id.index()].iter().map(|&r| 2 * r as i32).collect();
         let name =
             |dim: usize| if dim + 1 == space.dims { near.to_string() } else { format!("{near}_{dim}") };
-        let mut f = greatest(&mut d, &name(0), space, [-reach[0], vector + reach[0]], element);
+        let mut f = greatest(&mut d, &name(0), (dims, strip), [-reach[0], vector + reach[0]], element);
         for dim in 1..space.dims {
             let line = |at: &[Expr], i: Expr| f.at(&beside(space, at, dim, &at[dim] + i), 0);
-            f = greatest(&mut d, &name(dim), space, [-reach[dim], 1 + reach[dim]], line);
+            f = greatest(&mut d, &name(dim), (dims, strip), [-reach[dim], 1 + reach[dim]], line);
         }
         d.output(&f, near);
     }
@@ -69,21 +70,21 @@ pub fn near(k: &Skeleton) -> Vec<Scheduled> {
 }
 
 /// Adds Func `name` = per vector the greatest of `of` for the offsets from the first one to before the last.
-fn greatest(
+pub fn greatest(
     d: &mut Draft,
     name: &str,
-    space: &Space,
+    (dims, strip): (usize, Strip),
     [first, last]: [i32; 2],
     of: impl Fn(&[Expr], Expr) -> Expr,
 ) -> Func {
-    let vars = vars(space.dims);
+    let vars = vars(dims);
     let at = coordinates(&vars);
     let offsets = RDom::new([("i", Expr::from(first), Expr::from(last - first))]);
     let most = Func::new(format!("{name}_most"), &vars, vec![byte(0)]);
     let value = most.at(&at, 0).max(of(&at, offsets.var(0)));
     let most = d.p.func(most.update(at.clone(), vec![value], offsets));
     let f = d.p.func(Func::new(name, &vars, all(&most, &at)));
-    d.map(&f, Strip::Of(Domain::Space(space.id)));
+    d.map(&f, strip);
     d.registers_in(&f, &most);
     f
 }
@@ -134,7 +135,7 @@ impl Skeleton {
 }
 
 /// True where an entry of a vector of bytes is not 0.
-fn is_set(id: VectorId, at: &[Expr]) -> Expr {
+pub fn is_set(id: VectorId, at: &[Expr]) -> Expr {
     Expr::call(id.to_string(), ScalarType::U8, at.to_vec(), 0).ne_(byte(0))
 }
 

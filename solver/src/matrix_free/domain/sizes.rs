@@ -55,6 +55,10 @@ impl<'a> Sizes<'a> {
                 let all = self.levels(s);
                 all[usize::from(level).min(all.len() - 1)].iter().map(|&n| n as i32).collect()
             }
+            Extents::LevelVectors { space, level, reach } => {
+                let elements = self.extents(Extents::Level { space, level, reach });
+                mask::vector_extents(&elements, grain(&self.k.target))
+            }
             Extents::Pairs { space: s, level, reach, pairs } => {
                 let elements = self.extents(Extents::Level { space: s, level, reach });
                 elements.into_iter().chain([i32::from(pairs)]).collect()

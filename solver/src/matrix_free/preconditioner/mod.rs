@@ -11,7 +11,7 @@
 //!
 //! Where a kind has stages of PCG iterations, r is complete before they run, and z after: sweep B updates d and r, the stages
 //! run, and a reduction of its own sums r.z and decides. Elsewhere sweep B does it all. The z of the first direction is made
-//! likewise, of r = b, when D is: r0.z0 comes with the norms of the damping, or, where M has stages, after them. All stages run behind the damping:
+//! likewise, of r = b, when D is: r0.z0 comes with the norms of the damping, or, where M has stages, after them. All stages but those per mask run behind the damping:
 //! those per linearisation behind the first one only.
 //!
 //! Invariants:
@@ -178,9 +178,9 @@ impl M<'_> {
         self.of.stages(When::Iteration) > 0
     }
 
-    /// Tells whether it has stages, all of which run behind the damping: so the first z is had, and r0.z0 with it.
+    /// Tells whether it has stages behind the damping: so the first z is had, and r0.z0 with it.
     pub fn follows_damping(&self) -> bool {
-        When::ALL.iter().any(|&when| self.of.stages(when) > 0)
+        When::BEHIND_DAMPING.iter().any(|&when| self.of.stages(when) > 0)
     }
 
     /// The name of a pipeline that there is once per kind.

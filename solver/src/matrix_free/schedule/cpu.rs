@@ -175,7 +175,10 @@ impl Scheduler {
         let (_, strip) = self.rows_of(reader);
         let stage = self.schedule.func(&nest.func).compute_at(line.expect("the reader is of pairs"));
         // A row takes hardly longer than to allocate it.
-        stage.hoist_storage(strip).vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
+        let stage = stage.hoist_storage(strip).vectorize(&nest.vars[0], self.lanes, Tail::Predicate);
+        if let Some(live) = &nest.live {
+            stage.skip_unless(&format!("{}o", nest.vars[0]), live.clone());
+        }
     }
 
     fn pairs_in(&mut self, nest: &Nest, reader: &Name, n: i32) {

@@ -4,7 +4,7 @@
 //! r, add what comes up and smooth again; from 0 the first smoothing is S r, so nothing of it is kept.
 
 use crate::matrix_free::draft::{Draft, all};
-use crate::matrix_free::preconditioner::hierarchy::Grid;
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, scheduled, weight};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::preconditioner::hierarchy::smoother::{declare, entry};
@@ -43,7 +43,7 @@ pub fn restrict_finest(grid: Grid) -> Vec<Scheduled> {
             r.into_iter().map(kept).collect()
         })
     };
-    write(d, &grid.next(), Of::Residual, values, vec![], Span::Once)
+    write(d, &grid.next(), Of::Residual, values, None, Span::Once)
 }
 
 /// r of the level behind an additive one.
@@ -51,7 +51,7 @@ pub fn restrict(grid: Grid) -> Vec<Scheduled> {
     let mut d = Draft::new(grid.k, grid.name("restrict"), Role::Linear);
     d.input(grid.id(Of::Residual));
     let values = restricted(&grid, &|at| d.all(grid.id(Of::Residual), at));
-    write(d, &grid.next(), Of::Residual, values, vec![], grid.span(1, grid.of.additive, false))
+    write(d, &grid.next(), Of::Residual, values, None, grid.span(1, grid.of.additive, false))
 }
 
 /// r of the level behind one that smooths first: P^T (r - A S r).
@@ -63,7 +63,7 @@ pub fn down(grid: Grid) -> Vec<Scheduled> {
     let rest = rest(&d, &grid, &|at| smoothed(&d, &grid, at), &at);
     let rest = d.p.func(Func::new("rest", &grid.vars(), rest));
     let values = restricted(&grid, &|at| all(&rest, at));
-    write(d, &grid.next(), Of::Residual, values, vec![rest], grid.span(grid.of.additive, u8::MAX, false))
+    write(d, &grid.next(), Of::Residual, values, Some((&grid, rest)), grid.span(grid.of.additive, u8::MAX, false))
 }
 
 /// The correction of a level that smooths first and last.
@@ -79,7 +79,7 @@ pub fn up(grid: Grid) -> Vec<Scheduled> {
     let smoother = d.all(grid.id(Of::Smoother), &at);
     let again = smoother.into_iter().zip(rest).map(|(s, r)| s * r);
     let values = all(&first, &at).into_iter().zip(again).map(|(e, again)| e + again).collect();
-    write(d, &grid, Of::Correction, values, vec![first], grid.span(grid.of.additive, u8::MAX, true))
+    write(d, &grid, Of::Correction, values, Some((&grid, first)), grid.span(grid.of.additive, u8::MAX, true))
 }
 
 /// The correction of an additive level.
@@ -88,7 +88,7 @@ pub fn add(grid: Grid) -> Vec<Scheduled> {
     inputs(&mut d, &grid, &[Of::Smoother, Of::Residual]);
     inputs(&mut d, &grid.next(), &[Of::Correction]);
     let values = added(&d, &grid, &grid.at());
-    write(d, &grid, Of::Correction, values, vec![], grid.span(1, grid.of.additive, true))
+    write(d, &grid, Of::Correction, values, None, grid.span(1, grid.of.additive, true))
 }
 
 /// The correction of the coarsest level: its inverse times r.
@@ -153,7 +153,9 @@ pub fn product(d: &mut Draft, grid: &Grid) -> Expr {
     let both = d.all(grid.id(Of::Residual), at).into_iter().zip(d.all(grid.id(Of::Correction), at));
     let products = both.map(|(r, e)| r.cast(ScalarType::F64) * e.cast(ScalarType::F64));
     let term = products.reduce(|a, b| a + b).expect("at least one component");
-    d.reduce(&grid.name("product"), &points, vec![(Op::Add, term)]).at(&[], 0)
+    let sum = d.reduce(&grid.name("product"), &points, vec![(Op::Add, term)]);
+    marks::skip(d, grid, &sum, at);
+    sum.at(&[], 0)
 }
 
 fn inputs(d: &mut Draft, grid: &Grid, of: &[Of]) {
@@ -208,19 +210,23 @@ fn rest(d: &Draft, grid: &Grid, v: Read, at: &[Expr]) -> Vec<Expr> {
     rest
 }
 
-/// The pipeline that writes a vector of a level; `kept` are Funcs that it reads at several places.
+/// The pipeline that writes a vector of a level; `kept` is a Func, of a level, that it reads at several places.
 fn write(
     mut d: Draft,
     grid: &Grid,
     of: Of,
     values: Vec<Expr>,
-    kept: Vec<Func>,
+    kept: Option<(&Grid, Func)>,
     span: Span,
 ) -> Vec<Scheduled> {
     let f = d.func(grid.id(of), &grid.vars(), values);
     d.output(&f, grid.id(of));
     let strip = Strip::Level(grid.space.id, grid.level);
     d.map(&f, strip);
-    kept.iter().for_each(|f| d.map(f, strip));
+    marks::skip(&mut d, grid, &f, &grid.at());
+    if let Some((of, f)) = kept {
+        d.map(&f, strip);
+        marks::skip(&mut d, of, &f, &of.at());
+    }
     scheduled(d, span)
 }

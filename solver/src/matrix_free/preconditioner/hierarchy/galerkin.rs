@@ -5,7 +5,7 @@
 use crate::matrix_free::draft::{Draft, coordinates, no_direction};
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal;
-use crate::matrix_free::preconditioner::hierarchy::Grid;
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, Stored, coarsened, is_own, terms_along};
 use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::schedule::{Pairs, Strip};
@@ -193,18 +193,23 @@ fn product(d: &mut Draft, grid: &Grid, order: Pairs, read: Read) -> Vec<Func> {
         let funcs: Vec<Func> =
             parts.map(|(part, v)| d.p.func(Func::new(name(part), &vars, v.to_vec()))).collect();
         if dim > 0 {
-            kept.extend(funcs.iter().cloned());
+            kept.extend(funcs.iter().map(|f| (dim, f.clone())));
         }
         (before, ways) = (funcs, wanted);
     }
     before.iter().zip(next.matrix()).for_each(|(f, id)| d.output(f, id));
     let strip = Strip::Level(next.space.id, next.level);
-    before.iter().for_each(|f| d.map_pairs(f, strip, order));
-    for f in kept.iter().rev() {
+    for f in &before {
+        d.map_pairs(f, strip, order);
+        marks::skip(d, &next, f, &next.at());
+    }
+    for (dim, f) in kept.iter().rev() {
         match &before[..] {
             [one] => d.rows_in(one, f),
             _ => d.map_pairs(f, strip, order),
         }
+        let live = grid.live(d, &grid.children(&grid.at(), *dim));
+        d.skip_unless(f, live);
     }
     before
 }

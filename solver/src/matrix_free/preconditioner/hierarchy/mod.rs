@@ -8,6 +8,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`shape`] | the hierarchy of a space, and the numbers of its fields |
+//! | [`marks`] | pipelines per mask: the vectors of a level that hold nothing but 0 |
 //! | [`pattern`] | the entries of A that a level stores, which do not depend on its sizes |
 //! | [`galerkin`] | pipelines of J^T J and of D per linearisation: level 0, the next coarser one, or both at once |
 //! | [`smoother`] | pipelines per damping: A of both, and the smoothers |
@@ -23,6 +24,7 @@
 pub mod coarsest;
 pub mod cycle;
 pub mod galerkin;
+pub mod marks;
 pub mod pattern;
 pub mod shape;
 pub mod smoother;
@@ -59,6 +61,11 @@ pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
     fields.extend(of.coarse.parts().map(|part| matrix(1, coarse, all, part.len())));
     if !of.rolls {
         fields.extend(of.finest.parts().map(|part| matrix(0, fine, all, part.len())));
+    }
+    if of.skips {
+        let vectors = Extents::LevelVectors { space: id, level: 1, reach: coarse };
+        let bytes = |points| Field { level: 1, points, width: 1, ty: ScalarType::U8, initial };
+        fields.extend([points, vectors].map(bytes));
     }
     fields
 }

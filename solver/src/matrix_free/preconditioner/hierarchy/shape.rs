@@ -22,6 +22,8 @@ pub struct Hierarchy {
     pub elements: usize,
     /// True if rows of level 0 are made as level 1 needs them, and never stored.
     pub rolls: bool,
+    /// True if vectors without free elements are skipped on every level.
+    pub skips: bool,
 }
 
 /// The fields of a kind with hierarchies, beside field 0.
@@ -42,6 +44,10 @@ pub enum Of {
     /// A part of J^T J on a level that is stored, where scalars take part, pair by pair; behind the pairs what D adds to the diagonal ones, as
     /// it was when these were linearised. See [`Pattern::parts`].
     Matrix(usize),
+    /// 1 at elements of a coarser level of which a free element of level 0 is a descendant, where vectors are skipped.
+    Free,
+    /// 1 per vector of lanes that holds such an element.
+    Live,
 }
 
 impl Hierarchy {
@@ -60,7 +66,7 @@ impl Hierarchy {
         let coarse = finest.coarse();
         let within = (0..components).any(|i| (0..i).any(|j| coupled(i, j)));
         let additive = additive_levels(dims, components, within) as u8;
-        Some(Hierarchy { pairs, finest, coarse, additive, elements: couplings.elements, rolls: false })
+        Some(Hierarchy { pairs, finest, coarse, additive, elements: couplings.elements, rolls: false, skips: false })
     }
 
     /// The same, of whose level 0 rows may be made with so many elements around the domain along dim 0, which must be 0.
@@ -83,8 +89,15 @@ impl Hierarchy {
             Of::Diagonal(part) => 6 + part,
             Of::Matrix(part) if level > 0 => 6 + parts + part,
             Of::Matrix(part) => 6 + 2 * parts + part,
+            Of::Free => self.behind_matrices(),
+            Of::Live => self.behind_matrices() + 1,
         };
         number as u8
+    }
+
+    fn behind_matrices(&self) -> usize {
+        let stored = if self.rolls { 0 } else { self.finest.parts().count() };
+        6 + 2 * self.coarse.parts().count() + stored
     }
 
     /// The ways of A on a level.

@@ -2,7 +2,7 @@
 
 use crate::matrix_free::draft::{Draft, coordinates};
 use crate::matrix_free::params::Number;
-use crate::matrix_free::preconditioner::hierarchy::Grid;
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, level_span, scheduled};
 use crate::matrix_free::preconditioner::hierarchy::pattern::{Stored, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
@@ -26,6 +26,7 @@ pub fn damped(grid: Grid) -> Vec<Scheduled> {
         let f = d.func(id, &vars, (0..ways.len()).map(value).collect());
         d.output(&f, id);
         d.map_pairs(&f, Strip::Level(grid.space.id, grid.level), Pairs::First);
+        marks::skip(&mut d, &grid, &f, &grid.at());
     }
     scheduled(d, Span::Behind(grid.space.id))
 }
@@ -85,7 +86,9 @@ pub fn smoother(grid: Grid) -> Vec<Scheduled> {
     let largest = (0..components).map(row).reduce(|a, b| a.max(b)).expect("a component");
     let largest = largest.cast(ScalarType::F64);
     let scalar = d.reduce(&grid.id(Of::Bound).to_string(), &points, vec![(Op::Max, largest)]);
+    marks::skip(&mut d, &grid, &scalar, at);
     d.map(&roots, strip);
+    marks::skip(&mut d, &grid, &roots, &grid.at());
     d.output(&scalar, grid.id(Of::Bound));
     let f64 = |v| Expr::float(ScalarType::F64, v);
     // 1/diag may be more than float32 holds.
@@ -98,5 +101,6 @@ pub fn smoother(grid: Grid) -> Vec<Scheduled> {
     let f = d.func(grid.id(Of::Smoother), &grid.vars(), (0..components).map(value).collect());
     d.output(&f, grid.id(Of::Smoother));
     d.map(&f, strip);
+    marks::skip(&mut d, &grid, &f, &grid.at());
     scheduled(d, level_span(&grid))
 }

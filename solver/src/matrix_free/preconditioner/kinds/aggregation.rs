@@ -55,6 +55,7 @@ impl Preconditioner for Aggregation {
 
     fn stages(&self, when: When) -> u8 {
         match when {
+            When::Masked => 0,
             When::Linearised | When::Damped => 1,
             // The host's.
             When::Iteration => 1,
@@ -65,7 +66,7 @@ impl Preconditioner for Aggregation {
         match when {
             When::Linearised => couplings(k),
             When::Damped => damping(k, M { kind, of: self }),
-            When::Iteration => vec![],
+            When::Masked | When::Iteration => vec![],
         }
     }
 

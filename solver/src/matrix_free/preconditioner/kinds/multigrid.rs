@@ -3,7 +3,7 @@
 
 use crate::matrix_free::draft::Draft;
 use crate::matrix_free::preconditioner::diagonal::Block;
-use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin, smoother};
+use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin, marks, smoother};
 use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
@@ -46,6 +46,7 @@ impl Preconditioner for Multigrid {
 
     fn stages(&self, when: When) -> u8 {
         match when {
+            When::Masked => 2,
             When::Linearised => 3,
             When::Damped => 2,
             When::Iteration => 6,
@@ -58,6 +59,8 @@ impl Preconditioner for Multigrid {
             // What serves the coarser levels is built for the first of them.
             let coarse = finest.next();
             match (when, stage) {
+                (When::Masked, 0) if finest.of.skips => marks::marks(finest),
+                (When::Masked, 1) if finest.of.skips => marks::marks(coarse),
                 (When::Linearised, 0) if !finest.of.rolls => galerkin::finest(m, finest),
                 (When::Linearised, 1) if finest.of.rolls => galerkin::coarsen_rolling(m, finest),
                 (When::Linearised, 1) => galerkin::coarsen(finest),
