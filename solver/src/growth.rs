@@ -1,5 +1,5 @@
 //! Code and plans with a second preconditioner, made when `auto` first goes on with it. The code is kept with the solver's, and in the user's
-//! cache; a plan takes the place of the one before, from which it has x and the scales of D.
+//! cache; a plan takes the place of the one before, from which it has whatever both hold.
 
 use crate::error::SolveError;
 use crate::matrix_free::plan::Plan;
@@ -28,13 +28,11 @@ impl Grow for Growth<'_> {
         let Some(code) = self.base.with(second) else { return Ok(None) };
         let compile_seconds = if is_new { started.elapsed().as_secs_f64() } else { 0.0 };
         let limit = MemoryLimit::bytes(code.options.max_memory, self.data.bytes());
-        let limit = limit.map(|limit| limit.saturating_sub(plan.memory.buffers));
-        let mut grown = match code.plan(self.data, limit) {
+        let grown = match code.plan_from(self.data, limit, plan) {
             Ok(grown) => grown,
             Err(SolveError::Memory { .. }) => return Ok(None),
             Err(other) => return Err(other),
         };
-        grown.continue_from(plan)?;
         *plan = grown;
         *self.code = code.clone();
         Ok(Some(Grown { kinds: code.settings.preconditioners.clone(), compile_seconds }))

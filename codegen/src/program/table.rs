@@ -120,19 +120,33 @@ impl Table {
         sync_hosts(&all)
     }
 
-    /// Puts another buffer that looks alike in the place of one; where its rows and planes lie may differ.
+    /// Puts another buffer that looks alike in the place of one, which it returns; where its rows and planes lie may differ.
     ///
     /// # Errors
     /// Buffers of other sizes, type or layout.
-    pub fn replace(&mut self, id: BufferId, buffer: Buffer) -> Result<(), Error> {
+    pub fn replace(&mut self, id: BufferId, buffer: Buffer) -> Result<Buffer, Error> {
         self.close()?;
         let entry = &mut self.buffers[id.0];
         if entry.buffer.spec() != buffer.spec() {
             let message = format!("expected {:?}, came {:?}", entry.buffer.spec(), buffer.spec());
             return Err(bind_error("program", entry.name.clone(), message));
         }
-        entry.buffer = buffer;
-        Ok(())
+        Ok(std::mem::replace(&mut entry.buffer, buffer))
+    }
+
+    /// Exchanges a buffer with one of another table, if they look alike; where their rows and planes lie may differ. Returns whether they do.
+    ///
+    /// # Errors
+    /// A device that has not come to its end.
+    pub fn trade(&mut self, id: BufferId, with: &mut Table, theirs: BufferId) -> Result<bool, Error> {
+        self.close()?;
+        with.close()?;
+        let (own, other) = (&mut self.buffers[id.0].buffer, &mut with.buffers[theirs.0].buffer);
+        let alike = own.spec() == other.spec();
+        if alike {
+            std::mem::swap(own, other);
+        }
+        Ok(alike)
     }
 
     /// A 0-d buffer's value; `None` if it has dimensions.

@@ -12,6 +12,7 @@
 //! Behind a trial it is known where PCG was led, and so how far the cheap kind was from there, how fast it came nearer, and when its own rule
 //! would have ended it. Levels pay if they cost less.
 
+use crate::outer::course::LONGEST;
 use crate::problem::options::Preconditioner;
 
 /// A kind with levels, in iterations of the cheap one.
@@ -42,7 +43,7 @@ impl Candidate {
 pub struct Errors {
     /// At d = 0.
     pub start: f64,
-    /// At [`Auto::measured_from`].
+    /// Where the rate of the cheap kind begins to count: the first decades are its easiest ones.
     pub measured: f64,
     /// At the first iteration with levels.
     pub switched: f64,
@@ -139,9 +140,6 @@ const SWITCH: usize = 2;
 /// Iterations with levels from which on the next step begins so.
 const WORTH: usize = 3;
 
-/// The cheap kind is not taken to need more than so many times the iterations that it has had.
-const LONGEST: usize = 16;
-
 /// Share that levels cost at most of what they take the place of, as the rate of the cheap kind tells it.
 const GAIN: f64 = 0.8;
 
@@ -192,9 +190,12 @@ impl Auto {
         (patience < limit).then_some(patience)
     }
 
-    /// Those of them from which on its rate is measured: the first decades are its easiest ones.
-    pub fn measured_from(&self, limit: usize) -> Option<usize> {
-        self.patience(limit).map(|patience| (patience / 3 * 2).max(1))
+    /// Tells whether levels take over from the cheap kind behind so many iterations of a linear system, with so many before it that are likely to follow: these
+    /// alone would cost more than levels. Never before the cheap kind has cost as much as a set-up.
+    pub fn pays_at_once(&self, cheap: usize, left: f64) -> bool {
+        let Some(of) = self.candidates.first() else { return false };
+        let uncompiled = (of.compilation - (self.total + cheap) as f64).max(0.0);
+        cheap as f64 >= of.setup && of.system + uncompiled <= GAIN * left
     }
 
     /// The limit of iterations for what follows so many of the cheap kind, `limit` at most: they cost no more than what that limit leaves to the
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!((auto.first(), auto.next(), auto.patience(500)), (None, MULTIGRID, Some(100)));
         auto.solved(Solved::Cheap(30));
         // Two systems with levels cost 2 (15 + 16 * 2.5).
-        assert_eq!((auto.patience(500), auto.measured_from(500)), (Some(80), Some(52)));
+        assert_eq!(auto.patience(500), Some(80));
         auto.solved(Solved::Cheap(70));
         assert_eq!(auto.patience(500), Some(65));
         auto.solved(Solved::Cheap(10));
@@ -336,7 +337,7 @@ mod tests {
         // A system with levels costs 590 + 16 * 20.
         assert_eq!(auto.patience(500), Some(410));
         auto.solved(Solved::Unsolved(500));
-        assert_eq!((auto.patience(500), auto.measured_from(500)), (Some(332), Some(220)));
+        assert_eq!(auto.patience(500), Some(332));
         // The trial may cost what all iterations so far have: 50 + 1000 + 332 - 590 is left for 20 each.
         assert_eq!(auto.limit(332, 500), 332 + 40);
         // The error halves every tenth iteration: 107 iterations with levels from the start on would cost more than the 532 in place of which they are.
@@ -352,6 +353,17 @@ mod tests {
         // One that comes to its limit does not pay.
         auto.solved(Solved::Levels(131));
         assert_eq!(auto.first(), None);
+    }
+
+    /// Where the cheap kind is seen to have a long way before it, levels take over at once.
+    #[test]
+    fn a_long_way_is_a_reason_for_levels() {
+        let auto = auto(100.0);
+        // 55 for a system and 80 until the code is there, of which the others save a fifth.
+        assert!(!auto.pays_at_once(20, 168.0) && auto.pays_at_once(20, 169.0));
+        assert!(!auto.pays_at_once(14, 1e9), "a set-up costs 15");
+        assert!(auto.clone().with_free_compilation().pays_at_once(20, 69.0));
+        assert!(!Auto::default().pays_at_once(20, 1e9));
     }
 
     #[test]

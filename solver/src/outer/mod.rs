@@ -1,6 +1,7 @@
 //! The outer loop: takes steps that a path (matrix-free or assembled) offers, gives accepted iterates and the reason it ended.
 
 pub mod auto;
+pub mod course;
 pub mod forcing;
 pub(crate) mod host;
 pub mod lm;

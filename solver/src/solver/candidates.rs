@@ -10,6 +10,9 @@ use sumsq_energy::derive::count_ops;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
+/// The number of elements of a space.
+type Elements<'a> = &'a dyn Fn(SpaceId) -> f64;
+
 /// Scalars that an iteration reads and writes per unknown: p, d and r, D.
 const VECTORS: f64 = 9.0;
 
@@ -38,17 +41,17 @@ const GRID_ITERATION: f64 = 2.8;
 /// Share of the set-up that an iteration with aggregation costs beside what it does without.
 const AGGREGATE_CYCLE: f64 = 0.04;
 
-/// Bytes that memory moves while code of levels is loaded from where it is kept, and a plan made with it. To compile it takes some ten times
+/// Bytes that memory moves while code of levels is loaded from where it is kept, and the plan grows by it. To compile it takes some twenty times
 /// as long, once.
-const COMPILATION: f64 = 4e9;
+const COMPILATION: f64 = 0.5e9;
 
-/// The course of `auto` as a solve begins.
-pub(super) fn auto(energy: &Energy, data: &ProblemData<'_>) -> Auto {
-    let iteration = iteration(energy, data).max(1.0);
+/// The course of `auto` as a solve begins. `elements`: those of a space that sweeps and levels go over.
+pub(super) fn auto(energy: &Energy, data: &ProblemData<'_>, elements: Elements) -> Auto {
+    let iteration = iteration(energy, data, elements).max(1.0);
     let compilation = COMPILATION / iteration;
     let candidate = |kind: Preconditioner| match kind {
         Preconditioner::Multigrid => {
-            Candidate::new(kind, grid_setup(energy, data) / iteration, GRID_ITERATION, compilation)
+            Candidate::new(kind, grid_setup(energy, elements) / iteration, GRID_ITERATION, compilation)
         }
         _ => {
             let setup = aggregate_setup(energy, data) / iteration;
@@ -59,17 +62,17 @@ pub(super) fn auto(energy: &Energy, data: &ProblemData<'_>) -> Auto {
 }
 
 /// Bytes of an iteration without levels.
-fn iteration(energy: &Energy, data: &ProblemData<'_>) -> f64 {
+fn iteration(energy: &Energy, data: &ProblemData<'_>, elements: Elements) -> f64 {
     let of_space = |space: SpaceId| {
         let c = component_count(energy, space) as f64;
-        data.elements(energy, space) as f64 * PER_SCALAR * (VECTORS * c + c * (c + 1.0) / 2.0)
+        elements(space) * PER_SCALAR * (VECTORS * c + c * (c + 1.0) / 2.0)
     };
     // Functions and quotients of what does not change with d are kept.
     let residuals = energy.residuals.iter().map(|r| {
         let count = count_ops(&energy.dag, &[r.value]);
         let operations = f64::from(count.add + count.mul + count.select + count.compare + count.loads);
         match r.domain {
-            Domain::Space(space) => data.elements(energy, space) as f64 * PER_OPERATION * operations,
+            Domain::Space(space) => elements(space) * PER_OPERATION * operations,
             Domain::Graph(graph) => {
                 data.graphs()[graph.index()].edges as f64 * PER_GRAPH_OPERATION * operations
             }
@@ -78,10 +81,10 @@ fn iteration(energy: &Energy, data: &ProblemData<'_>) -> f64 {
     spaces(energy).map(of_space).sum::<f64>() + residuals.sum::<f64>()
 }
 
-fn grid_setup(energy: &Energy, data: &ProblemData<'_>) -> f64 {
+fn grid_setup(energy: &Energy, elements: Elements) -> f64 {
     let of = |space: SpaceId| {
         let (dims, c) = (energy.spaces[space.index()].len() as u32, component_count(energy, space));
-        data.elements(energy, space) as f64 * (3usize.pow(dims).div_ceil(2) * c * c) as f64 * PER_ENTRY
+        elements(space) * (3usize.pow(dims).div_ceil(2) * c * c) as f64 * PER_ENTRY
     };
     grids::served(energy).into_iter().map(of).sum()
 }

@@ -270,6 +270,16 @@ impl Code {
         Plan::new(self.k.clone(), &self.modules, data, self.pool.clone(), limit)
     }
 
+    /// A plan that goes on from another one of the same problem, within so many bytes: see [`Plan::grown`].
+    pub(crate) fn plan_from(
+        &self,
+        data: &ProblemData<'_>,
+        limit: Option<u64>,
+        from: &mut Plan,
+    ) -> Result<Plan, SolveError> {
+        Plan::grown(self.k.clone(), &self.modules, data, limit, from)
+    }
+
     /// The machine that the code is for.
     pub(crate) fn target(&self) -> &Target {
         &self.k.target
@@ -440,7 +450,10 @@ impl Problem {
         let limit = MemoryLimit::bytes(code.options.max_memory, data.bytes());
         let plan = code.plan(data, limit)?;
         let plan_seconds = started.elapsed().as_secs_f64();
-        let auto = code.given.as_ref().map(|energy| candidates::auto(energy, data));
+        let auto = match &code.given {
+            Some(energy) => Some(candidates::auto(energy, data, &plan.elements_swept(data)?)),
+            None => None,
+        };
         let base = code.clone();
         Ok(Problem { code, base, plan, auto, plan_seconds, dims: data.dims().to_vec() })
     }

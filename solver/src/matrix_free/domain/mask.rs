@@ -166,8 +166,10 @@ pub fn vector_extents(extents: &[i32], grain: i32) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matrix_free::preconditioner::hierarchy::shape;
     use crate::problem::data::ProblemData;
-    use crate::problem::options::CompileOptions;
+    use crate::problem::grids;
+    use crate::problem::options::{CompileOptions, Preconditioner};
     use crate::solver::{Problem, Solver};
     use crate::{ArrayData, NamedArray};
     use sumsq_codegen::Level;
@@ -252,6 +254,47 @@ mod tests {
                     held(&problem, What::Near).iter().all(|&b| b == 0),
                     "the last mask has no free element"
                 );
+            }
+        }
+    }
+
+    /// The elements of the next level at which P reads one of these.
+    fn parents(free: &[bool], extents: &[usize], next: &[usize]) -> Vec<bool> {
+        let mut parents = vec![false; next.iter().product()];
+        for i in (0..free.len()).filter(|&i| free[i]) {
+            let (mut rest, mut all, mut stride) = (i, vec![0], 1);
+            for (n, m) in extents.iter().zip(next) {
+                let (x, of) = (rest % n, stride);
+                let along = [x / 2, x.div_ceil(2)].map(|parent| of * parent.min(m - 1));
+                all = all.iter().flat_map(|at| along.map(|along| at + along)).collect();
+                (rest, stride) = (rest / n, stride * m);
+            }
+            all.into_iter().for_each(|at: usize| parents[at] = true);
+        }
+        parents
+    }
+
+    #[test]
+    fn marks_of_levels_are_those_of_free_descendants() {
+        for (text, extents) in [(IMAGE, &[150, 31][..]), (VOLUME, &[67, 4, 13])] {
+            let (n, none) = (extents.iter().product(), vec![0; extents.len()]);
+            let mut free: Vec<bool> = (0..n).map(|i| i % 331 == 40).collect();
+            let energy = Energy::from_text("masks.t", text).unwrap();
+            let preconditioner = Preconditioner::Multigrid;
+            let options = CompileOptions { preconditioner, threads: Some(2), ..CompileOptions::default() };
+            let problem = Solver::compile(energy.clone(), &options).unwrap();
+            let problem = problem.plan(&numbers(&energy, extents, &free)).unwrap();
+            let k = &problem.plan.k;
+            let of = k.spaces[0].hierarchy.as_ref().expect("the space has one");
+            let levels = grids::levels(extents, k.spaces[0].components);
+            assert!(levels.len() > 2, "{levels:?}");
+            for (level, finer) in (1..).zip(levels.windows(2)) {
+                free = parents(&free, &finer[0], &finer[1]);
+                let field = of.field(shape::Of::Live, level);
+                let id = VectorId { level, ..What::M { kind: 0, field }.of(SpaceId(0)) };
+                let live: Vec<u8> = problem.plan.buffer(id).expect("vectors are skipped").to_vec();
+                let expected = marks(&free, &finer[1], &none, grain(&k.target) as usize);
+                assert_eq!(live, expected, "level {level}");
             }
         }
     }

@@ -119,16 +119,7 @@ impl Builder {
 
     /// Bytes of all buffers. The large ones are addresses only: nothing was touched yet.
     pub fn buffer_bytes(&self) -> u64 {
-        self.all().map(|buffer| buffer.bytes() as u64).sum()
-    }
-
-    /// Takes the memory of all buffers.
-    pub fn populate(&self) {
-        self.all().for_each(|buffer| buffer.populate(&self.pool));
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Buffer> {
-        self.vectors.values().map(|held| self.table.buffer(held.buffer))
+        self.vectors.values().map(|held| self.table.buffer(held.buffer).bytes() as u64).sum()
     }
 
     /// The programs of all phases.

@@ -3,6 +3,7 @@
 mod build;
 pub mod compile;
 mod grids;
+mod grow;
 mod host;
 mod lend;
 pub mod on_device;
@@ -74,29 +75,43 @@ impl Plan {
         limit: Option<u64>,
     ) -> Result<Plan, SolveError> {
         let sizes = Sizes::new(&k, data)?;
+        let mut plan = Plan::laid_out(k.clone(), modules, &sizes, data, pool, limit)?;
+        plan.populate(|_| true);
+        plan.fill_graphs(&sizes, data)?;
+        plan.upload_arrays(data)?;
+        plan.upload_unknowns(data)?;
+        Ok(plan)
+    }
+
+    /// The same before anything is in its buffers.
+    fn laid_out(
+        k: Arc<Outline>,
+        modules: &Modules,
+        sizes: &Sizes<'_>,
+        data: &ProblemData<'_>,
+        pool: Arc<Pool>,
+        limit: Option<u64>,
+    ) -> Result<Plan, SolveError> {
         let mut b = Builder::new(k.clone(), pool);
-        b.parameters(&sizes);
-        b.vectors(&sizes)?;
+        b.parameters(sizes);
+        b.vectors(sizes)?;
         modules.pipelines.iter().zip(&k.pipelines).for_each(|(code, of)| b.params(code, &of.params));
-        let aggregates = host::aggregates(&k, &sizes, data);
+        let aggregates = host::aggregates(&k, sizes, data);
         let levels: usize = aggregates.values().map(|of| of.levels.bytes()).sum();
         let (inputs, buffers) = (data.bytes(), b.buffer_bytes() + levels as u64);
         let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
         let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
         let gpu = modules.transfers.as_ref().map(|on| Ok::<_, SolveError>((on.clone(), on.device()?)));
         let gpu = gpu.transpose()?;
-        match &gpu {
-            Some((_, device)) => {
-                device.require(buffers)?;
-                b.gather_results(device)?;
-            }
-            None => b.populate(),
+        if let Some((_, device)) = &gpu {
+            device.require(buffers)?;
+            b.gather_results(device)?;
         }
         let programs = b.programs(&modules.pipelines)?;
         let device = gpu.map(|(on, device)| OnDevice::new(on, device, &modules.pipelines, &b));
         let Builder { pool, table, vectors, params, coarsest, .. } = b;
-        let mut plan = Plan {
-            k: k.clone(),
+        Ok(Plan {
+            k,
             table,
             vectors,
             params,
@@ -107,11 +122,15 @@ impl Plan {
             memory,
             uploaded: Uploaded::default(),
             device,
-        };
-        plan.fill_graphs(&sizes, data)?;
-        plan.upload_arrays(data)?;
-        plan.upload_unknowns(data)?;
-        Ok(plan)
+        })
+    }
+
+    /// Takes the memory of these vectors; that of a GPU is taken when it is first written.
+    fn populate(&self, of: impl Fn(&VectorId) -> bool) {
+        if self.device.is_none() {
+            let held = self.vectors.iter().filter(|(id, _)| of(id)).map(|(_, held)| held);
+            held.for_each(|held| self.table.buffer(held.buffer).populate(&self.pool));
+        }
     }
 
     /// A vector; `None` if no pipeline of the energy uses it.
@@ -206,6 +225,18 @@ impl Plan {
         let Some(count) = self.buffer(What::FreeCount.of(space)) else { return Ok(None) };
         count.sync_host()?;
         Ok(count.get::<f64>(&[], 0).map(|n| n as usize))
+    }
+
+    /// The elements of a space that sweeps go over: where vectors are skipped, about as many as are free.
+    pub(crate) fn elements_swept(
+        &self,
+        data: &ProblemData<'_>,
+    ) -> Result<impl Fn(SpaceId) -> f64, SolveError> {
+        let of = |space: SpaceId| data.elements(&self.k.energy, space);
+        let skipping = self.k.spaces.iter().filter(|s| s.skips);
+        let free = skipping.map(|s| Ok((s.id, self.free_count(s.id)?.unwrap_or_else(|| of(s.id)))));
+        let free = free.collect::<Result<FxHashMap<SpaceId, usize>, SolveError>>()?;
+        Ok(move |space| free.get(&space).copied().unwrap_or_else(|| of(space)) as f64)
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
@@ -339,31 +370,23 @@ impl Plan {
         Ok(())
     }
 
-    /// Has x and the scales of D from another plan of the same problem.
-    pub(crate) fn continue_from(&mut self, other: &mut Plan) -> Result<(), SolveError> {
-        if !self.k.energy.bounds.is_empty() {
-            self.run(Phase::Bounds)?;
-        }
-        let x = other.exchange_x(None)?;
-        self.exchange_x(Some(x))?;
-        self.k.spaces.iter().try_for_each(|s| {
-            let id = What::Scales.of(s.id);
-            let (Some(from), Some(to)) = (other.buffer(id), self.buffer(id)) else { return Ok(()) };
-            to.copy_from(&from.to_vec::<f64>()).map_err(not_copied(id))
-        })
-    }
-
-    /// d and r of every space.
-    pub(crate) fn d_and_r(&self) -> Vec<Vec<f64>> {
-        self.k.spaces.iter().map(|s| self.essential(What::DR.of(s.id)).to_vec()).collect()
-    }
-
-    /// Sets them.
-    pub(crate) fn set_d_and_r(&self, to: &[Vec<f64>]) -> Result<(), SolveError> {
-        self.k.spaces.iter().zip(to).try_for_each(|(s, values)| {
+    /// Takes d and r of every space out of the plan, and leaves 0 in their place.
+    pub(crate) fn take_d_and_r(&mut self) -> Result<Vec<Buffer>, SolveError> {
+        let new = |s: &Space| {
             let id = What::DR.of(s.id);
-            self.essential(id).copy_from(values).map_err(not_copied(id))
-        })
+            let new = Buffer::new(self.essential(id).spec().clone());
+            new.map_err(|e| SolveError::of_buffer(&id.to_string(), e))
+        };
+        let new = self.k.spaces.iter().map(new).collect::<Result<_, _>>()?;
+        self.put_d_and_r(new)
+    }
+
+    /// Puts d and r of every space into the plan, and returns those that were there.
+    pub(crate) fn put_d_and_r(&mut self, to: Vec<Buffer>) -> Result<Vec<Buffer>, SolveError> {
+        let k = self.k.clone();
+        let ids = k.spaces.iter().map(|s| self.vectors[&What::DR.of(s.id)].buffer).zip(to);
+        let put = |(id, buffer)| Ok(self.table.replace(id, buffer)?);
+        ids.collect::<Vec<_>>().into_iter().map(put).collect()
     }
 
     /// Makes the old direction 0.

@@ -8,6 +8,7 @@ use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartSca
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::auto::{Auto, Errors, Solved, Trial};
+use crate::outer::course::{Course, End, Reached};
 use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps, Used};
 use crate::problem::bounds::HALVINGS;
@@ -16,6 +17,7 @@ use crate::problem::options::{self, SolveOptions};
 use crate::problem::report::LinearStop;
 use std::sync::Arc;
 use std::time::Instant;
+use sumsq_codegen::runtime::Buffer;
 
 /// Numbers of the linear system that the damping pipeline finds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -175,16 +177,6 @@ pub struct Grown {
 /// The number of the preconditioner with levels, where a plan has one beside its own.
 const WITH_LEVELS: u8 = 1;
 
-/// A point in the course of PCG.
-#[derive(Clone, Copy)]
-struct Reached {
-    iterations: usize,
-    /// Q, the decrease of the model.
-    q: f64,
-    /// |r|^2.
-    rr: f64,
-}
-
 /// A solve together with its plan, for as long as a call takes.
 pub struct OnPlan<'a> {
     run: &'a mut Run,
@@ -274,7 +266,7 @@ impl OnPlan<'_> {
     }
 
     /// As [`OnPlan::damp`], for d and r as they are `given` in place of 0 and b.
-    fn damp_at(&mut self, radius: Option<f64>, given: Option<&[Vec<f64>]>) -> bool {
+    fn damp_at(&mut self, radius: Option<f64>, given: Option<Vec<Buffer>>) -> bool {
         let (kind, started) = (self.run.kind, Instant::now());
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
         self.set(Number::InvRadius, inv_radius);
@@ -284,7 +276,7 @@ impl OnPlan<'_> {
             true => {
                 self.start(Phase::Damping(kind))
                     && self.prepare(inv_radius)
-                    && given.is_none_or(|given| self.set_d_and_r(given))
+                    && given.is_none_or(|given| self.put_d_and_r(given))
                     && self.start(Phase::Start(kind))
             }
         };
@@ -294,8 +286,8 @@ impl OnPlan<'_> {
         done
     }
 
-    fn set_d_and_r(&mut self, to: &[Vec<f64>]) -> bool {
-        if let Err(e) = self.plan.set_d_and_r(to) {
+    fn put_d_and_r(&mut self, to: Vec<Buffer>) -> bool {
+        if let Err(e) = self.plan.put_d_and_r(to) {
             self.run.failure.get_or_insert(e);
         }
         self.run.failure.is_none()
@@ -389,20 +381,13 @@ impl OnPlan<'_> {
             auto.solved(Solved::Levels(self.reached().iterations));
             return Ok(done);
         }
-        let (patience, measured_from) = (auto.patience(limit), auto.measured_from(limit));
-        if !self.iterate(measured_from.or(patience).unwrap_or(limit))? {
-            return Ok(false);
-        }
-        let measured = self.reached();
-        let at_limit = |of: &Self| of.linear_stop() == Some(LinearStop::Limit);
-        if let Some(patience) = patience.filter(|_| at_limit(self))
-            && !self.iterate(patience)?
-        {
+        let mut course = Course::default();
+        if !self.cheap_leg(auto, &mut course)? {
             return Ok(false);
         }
         let switched = self.reached();
-        let next = auto.next().filter(|_| at_limit(self) && patience.is_some());
-        let Some(next) = next else {
+        let next = auto.next().filter(|_| self.is_at_limit() && switched.iterations < limit);
+        let (Some(next), Some(measured)) = (next, course.before()) else {
             auto.solved(self.cheap());
             return Ok(true);
         };
@@ -417,13 +402,36 @@ impl OnPlan<'_> {
         Ok(done)
     }
 
+    /// PCG with the cheap kind, to its end or to where levels take over. Returns whether it came there.
+    fn cheap_leg(&mut self, auto: &Auto, course: &mut Course) -> Result<bool, SolveError> {
+        let (limit, options) = (self.run.linear_limit, &self.run.options);
+        let end = match options.linear_tolerance {
+            Some(tau) => End::Residual(tau * tau * self.run.start.bb),
+            None => End::Model(options.forcing),
+        };
+        let most = auto.patience(limit).unwrap_or(limit);
+        loop {
+            let to = if auto.next().is_some() { course.next(most) } else { limit };
+            if !self.iterate(to)? {
+                return Ok(false);
+            }
+            course.pass(self.reached());
+            let left = course.left(end).map(|left| left.min((limit - to) as f64));
+            let pays = left.is_some_and(|left| auto.pays_at_once(to, left));
+            if !self.is_at_limit() || to == most || to == limit || pays {
+                return Ok(true);
+            }
+        }
+    }
+
     /// A linear system that the cheap kind has solved, or has left unsolved at the limit.
     fn cheap(&self) -> Solved {
         let iterations = self.reached().iterations;
-        match self.linear_stop() {
-            Some(LinearStop::Limit) => Solved::Unsolved(iterations),
-            _ => Solved::Cheap(iterations),
-        }
+        if self.is_at_limit() { Solved::Unsolved(iterations) } else { Solved::Cheap(iterations) }
+    }
+
+    fn is_at_limit(&self) -> bool {
+        self.linear_stop() == Some(LinearStop::Limit)
     }
 
     /// PCG from where it stands to its end, or to this limit, behind which it may go on.
@@ -461,7 +469,7 @@ impl OnPlan<'_> {
                 switched: error(&switched),
                 end: error(&end),
             },
-            ended: self.linear_stop() != Some(LinearStop::Limit),
+            ended: !self.is_at_limit(),
             zeta: by_model.then_some(self.run.options.forcing),
         }
     }
@@ -475,10 +483,14 @@ impl OnPlan<'_> {
     fn go_on(&mut self, radius: Option<f64>, next: options::Preconditioner) -> Result<bool, SolveError> {
         let scalar = |s: PcgScalar| self.plan.scalar(s);
         let (q, k, rr) = (scalar(PcgScalar::Q), scalar(PcgScalar::K), scalar(PcgScalar::Rr));
-        let there = self.plan.d_and_r();
+        let there = self.plan.take_d_and_r()?;
         if !self.has(next.name()) {
-            let Some(growth) = &mut self.growth else { return Ok(false) };
-            let Some(grown) = growth.grow(next, self.plan)? else { return Ok(false) };
+            let growth = self.growth.as_mut();
+            let grown = growth.map_or(Ok(None), |growth| growth.grow(next, self.plan))?;
+            let Some(grown) = grown else {
+                self.plan.put_d_and_r(there)?;
+                return Ok(false);
+            };
             self.run.kinds = grown.kinds;
             self.run.growth_seconds += grown.compile_seconds;
             self.run.prepared = None;
@@ -487,7 +499,7 @@ impl OnPlan<'_> {
             }
         }
         self.run.kind = WITH_LEVELS;
-        if !(self.damp_at(radius, Some(&there)) && self.fetch()) {
+        if !(self.damp_at(radius, Some(there)) && self.fetch()) {
             return Ok(true);
         }
         self.run.note();

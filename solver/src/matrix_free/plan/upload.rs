@@ -6,7 +6,7 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::{Plan, Uploaded};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
-use crate::matrix_free::vectors::What;
+use crate::matrix_free::vectors::{VectorId, What};
 use crate::problem::data::{ArrayView, Numbers, ProblemData};
 use sumsq_codegen::runtime::{Buffer, View};
 use sumsq_energy::dag::ExprId;
@@ -46,13 +46,23 @@ impl Plan {
 
     /// Copies arrays and params that are not there yet, and evaluates what is excluded and bounds where these changed.
     pub fn upload_arrays(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
-        let k = self.k.clone();
-        let changed = self.changed(data);
+        let (k, changed) = (self.k.clone(), self.changed(data));
         let first = self.uploaded.arrays.is_empty();
+        self.copy_arrays(data, |_| true)?;
+        self.evaluate_held(|of| first || changed.read_by(&k.energy, of))
+    }
+
+    /// Copies arrays and params that have changed, these vectors of them.
+    pub(super) fn copy_arrays(
+        &mut self,
+        data: &ProblemData<'_>,
+        which: impl Fn(&VectorId) -> bool,
+    ) -> Result<(), SolveError> {
+        let (k, changed) = (self.k.clone(), self.changed(data));
         for &(array, numbers) in &changed.arrays {
             let field = &k.energy.arrays[array.index()];
             let from = self.view(numbers, field, data)?;
-            for &id in &k.arrays[array.index()] {
+            for &id in k.arrays[array.index()].iter().filter(|id| which(id)) {
                 let held = self.buffer(id).is_some();
                 if held && !self.borrow(id, numbers, &from)? {
                     self.copy_numbers(self.essential(id), 0, numbers, &from, field)?;
@@ -65,7 +75,6 @@ impl Plan {
                 self.set_number(Number::Energy(param, c as u16), v)?;
             }
         }
-        self.evaluate_held(|of| first || changed.read_by(&k.energy, of))?;
         self.uploaded = Uploaded {
             arrays: data.array_numbers().iter().map(|a| a.as_ref().map(Numbers::stamp)).collect(),
             params: data.param_stamps().to_vec(),

@@ -4,10 +4,10 @@
 //! r, add what comes up and smooth again; from 0 the first smoothing is S r, so nothing of it is kept.
 
 use crate::matrix_free::draft::{Draft, all};
-use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, scheduled, weight};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::preconditioner::hierarchy::smoother::{declare, entry};
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::preconditioner::is_not_zero;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
@@ -63,7 +63,14 @@ pub fn down(grid: Grid) -> Vec<Scheduled> {
     let rest = rest(&d, &grid, &|at| smoothed(&d, &grid, at), &at);
     let rest = d.p.func(Func::new("rest", &grid.vars(), rest));
     let values = restricted(&grid, &|at| all(&rest, at));
-    write(d, &grid.next(), Of::Residual, values, Some((&grid, rest)), grid.span(grid.of.additive, u8::MAX, false))
+    write(
+        d,
+        &grid.next(),
+        Of::Residual,
+        values,
+        Some((&grid, rest)),
+        grid.span(grid.of.additive, u8::MAX, false),
+    )
 }
 
 /// The correction of a level that smooths first and last.

@@ -5,8 +5,8 @@
 use crate::matrix_free::draft::{Draft, coordinates, no_direction};
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal;
-use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, Stored, coarsened, is_own, terms_along};
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
 use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::schedule::{Pairs, Strip};
 use crate::matrix_free::skeleton::{Scheduled, Span};

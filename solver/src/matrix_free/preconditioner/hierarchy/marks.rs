@@ -3,8 +3,8 @@
 //! P reads an element of level l + 1 at its children on level l. So where no child of an element is free, nor any of theirs, its row of A is 0, and r and
 //! the correction are; vectors of such elements are never written. They are 0 from the moment on when the mask was made.
 
-use crate::matrix_free::draft::Draft;
 use crate::matrix_free::domain::mask::{greatest, is_set};
+use crate::matrix_free::draft::Draft;
 use crate::matrix_free::preconditioner::hierarchy::Grid;
 use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_span, scheduled};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;

@@ -66,7 +66,15 @@ impl Hierarchy {
         let coarse = finest.coarse();
         let within = (0..components).any(|i| (0..i).any(|j| coupled(i, j)));
         let additive = additive_levels(dims, components, within) as u8;
-        Some(Hierarchy { pairs, finest, coarse, additive, elements: couplings.elements, rolls: false, skips: false })
+        Some(Hierarchy {
+            pairs,
+            finest,
+            coarse,
+            additive,
+            elements: couplings.elements,
+            rolls: false,
+            skips: false,
+        })
     }
 
     /// The same, of whose level 0 rows may be made with so many elements around the domain along dim 0, which must be 0.
