@@ -6,6 +6,7 @@ mod atomics;
 mod bounds;
 mod errors;
 mod folding;
+mod gathers;
 mod gpu;
 mod histograms;
 mod hoisting;

@@ -10,7 +10,8 @@
 //! | others | loops of its own: vectors along the first dimension, threads along the last, along further ones while tasks are few |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out, the others row by row; no vectors where what lies before its first pure dimension moves |
 //! | one whose updates go along some dimension to places that the first dimension and data choose | vectors along another dimension, which its storage begins with |
-//! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
+//! | a large sum at coordinates that are data, one of which stays near its loop | strips of that dimension, on threads, each gathered from the iterations that reach it |
+//! | another large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
 //! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
 //! Source: T.-M. Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.4.
@@ -19,11 +20,12 @@ use crate::analysis::algebra::Interval;
 use crate::analysis::associative::Reduction;
 use crate::analysis::evaluate::{Constants, Known, evaluate};
 use crate::error::Error;
-use crate::expr::walk::{nodes, variables};
+use crate::expr::walk::{nodes, substitute, variables};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, RVar, Update};
+use crate::func::{Func, Pipeline, RDom, RVar, Update};
 use crate::gradient::seeds::domain;
-use crate::gradient::strips::{ACCUMULATORS, parts};
+use crate::gradient::space::{Space, interval};
+use crate::gradient::strips::{ACCUMULATORS, ENOUGH, parts};
 use crate::gradient::support::{Boxes, Stage, consumers_first, known, supports};
 use crate::gradient::terms::FEW_ITERATIONS;
 use crate::lower::check;
@@ -45,6 +47,8 @@ const TASKS: i64 = 64;
 const VECTOR: i32 = 32;
 /// Bytes of a row whose elements may be half done while others are added to.
 const ROW: i64 = 1 << 14;
+/// Least length of a strip of what a sum adds to.
+const SHORTEST: i64 = 16;
 /// Lanes from which on vectors along another dimension than the first are worth it.
 const LEAST_LANES: i32 = 4;
 
@@ -219,8 +223,12 @@ impl Maker<'_> {
             let update = k.checked_sub(1).map(|k| &f.updates[k]);
             match update.filter(|u| self.over_slices(u).is_none()) {
                 Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure, &sizes),
-                Some(u) if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
-                _ => self.loops(f, k, &pure, &sizes, is_root),
+                Some(u) => match self.reach(f, u, &sizes, &pure).filter(|_| is_root) {
+                    Some((d, length)) => self.gathers(f, k, u, d, length),
+                    None if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
+                    None => self.loops(f, k, &pure, &sizes, is_root),
+                },
+                None => self.loops(f, k, &pure, &sizes, is_root),
             }
         }
     }
@@ -261,6 +269,37 @@ impl Maker<'_> {
     fn is_large_scatter(&self, f: &Func, u: &Update, sizes: &[i64], pure: &[usize]) -> bool {
         let enough = |terms: i64| terms >= MANY && terms >= elements(sizes).saturating_mul(2);
         pure.is_empty() && self.terms(f, u).is_some_and(enough)
+    }
+
+    /// A dimension of a large sum at coordinates that are data, and the length of strips of it that few iterations of the last loop reach: bounds of
+    /// its coordinate lie close together in each of these, and move along with it. None where other loops are tasks enough.
+    fn reach(&self, f: &Func, u: &Update, sizes: &[i64], pure: &[usize]) -> Option<(usize, i32)> {
+        let tasks = pure.iter().fold(1i64, |n, &d| n.saturating_mul(sizes[d]));
+        let terms = self.terms(f, u).map(|n| n.saturating_mul(tasks));
+        let (last, others) = u.rdom.vars.split_last()?;
+        if tasks >= ENOUGH || others.is_empty() || terms.is_none_or(|n| n < MANY) {
+            return None;
+        }
+        let (first, extent) = (evaluate(&last.min, &self.known)?, self.extent(last));
+        let domain = RDom { vars: others.to_vec(), predicate: None };
+        let ranges = Space::new(&[], &[], |_| false, &domain).hull(self.p).ok()?;
+        let moving = (0..sizes.len()).filter(|d| !pure.contains(d) && sizes[*d] < i64::from(i32::MAX));
+        let mut strips = moving.filter_map(|d| {
+            let bounds = interval(self.p, &ranges, &u.args[d]).ok()?;
+            let at = |row: i64, end: &Expr| {
+                let by = [(last.name.clone(), Expr::from(i32::try_from(row).ok()?))].into_iter().collect();
+                evaluate(&substitute(end, &by), &self.known)
+            };
+            let rows = [first, first + extent / 2, first + extent - 1];
+            let ends = rows.map(|row| Some((at(row, &bounds.min)?, at(row, &bounds.max)?)));
+            let [a, b, c] = ends.map(|end| end.map(|(min, max)| (min, max - min + 1)));
+            let (a, b, c) = (a?, b?, c?);
+            let reach = a.1.max(b.1).max(c.1);
+            let is_enough = (c.0 - a.0).abs() >= sizes[d] / 2 && reach * 2 * ENOUGH <= sizes[d];
+            let length = (reach * 4).min(sizes[d] / ENOUGH).max(SHORTEST);
+            is_enough.then_some((d, length as i32))
+        });
+        strips.next()
     }
 
     fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], is_root: bool) {

@@ -15,6 +15,7 @@ use crate::expr::walk::variables;
 use crate::func::{Func, RVar, Update, Var};
 use crate::gradient::schedule::{LONG, Maker, calls_in, lanes, written_out};
 use crate::gradient::terms::FEW_ITERATIONS;
+use crate::plan::validate::is_var;
 use crate::schedule::{LoopLevel, Memory, StageId, Tail};
 
 /// Iterations from which on a loop is worth vectors of partial sums.
@@ -24,7 +25,7 @@ const ROWS: i32 = 16;
 /// Values of an only long loop in a strip.
 const RUN: i32 = 1 << 12;
 /// Strips that are enough tasks.
-const ENOUGH: i64 = 8;
+pub(super) const ENOUGH: i64 = 8;
 /// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
 const COPIES: i64 = 4;
 /// Sums that one sweep adds to, each a vector.
@@ -38,6 +39,22 @@ pub(super) fn parts(f: &str, k: usize) -> [Name; 2] {
 }
 
 impl Maker<'_> {
+    /// Strips of dimension `d`, so long, each on a thread that goes through what reaches it.
+    pub(super) fn gathers(&mut self, f: &Func, k: usize, u: &Update, d: usize, length: i32) {
+        let own = |d: usize| &**f.vars[d].name();
+        let [strip, row] = ["strip", "row"].map(|end| format!("{}_{end}", own(d)));
+        let pure = (0..f.vars.len()).filter(|&e| is_var(&u.args[e], f.vars[e].name())).map(own);
+        let order: Vec<&str> = [&*row]
+            .into_iter()
+            .chain(u.rdom.vars.iter().map(|r| &*r.name))
+            .chain(pure)
+            .chain([&*strip])
+            .collect();
+        let update = self.schedule.update(&f.name, k - 1).gather(own(d));
+        let update = update.split(own(d), &strip, &row, length, Tail::GuardWithIf).reorder(&order);
+        _ = written_out(u).fold(update, |s, r| s.unroll(&r.name)).parallel(&strip);
+    }
+
     /// Strips of the last loop, each on a thread, with a copy of all elements for its sums.
     pub(super) fn copies(&mut self, f: &Func, k: usize, u: &Update) {
         // Coordinates without variables are no loops of the sum over copies.

@@ -12,6 +12,7 @@ use crate::nests::names::full_name;
 use crate::nests::place::place;
 use crate::nests::policies::with_policy;
 use crate::nests::prefetch::prefetches;
+use crate::nests::reach::reaches;
 use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
 use crate::nests::slots::{Emit, Item, Mode};
@@ -147,6 +148,17 @@ impl<'p> Walk<'p> {
         let var = cx.s.dims[n - j].name.clone();
         let fetches = prefetches(&self.scope, &self.regions, cx.s, &var)?;
         let level = Level::At(LoopLevel { stage: cx.s.id.clone(), var });
+        let reach = reaches(&self.scope, &self.regions, cx.s, j - 1, &level);
+        let rest = |walk: &mut Self| match &reach {
+            Some(cond) => {
+                let body = walk.at(walk.scope.clone(), |walk| {
+                    walk.scope.enter_gate(cond);
+                    rest(walk)
+                });
+                Ok(branch(cond.clone(), body?, None))
+            }
+            None => rest(walk),
+        };
         let run_up = self.regions.run_ups.get(&level).cloned().flatten();
         let body = self.level(&level, &[], &mut |walk| match &run_up {
             Some(r) => {

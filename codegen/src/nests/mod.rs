@@ -36,6 +36,7 @@ mod place;
 mod policies;
 mod prefetch;
 mod ranges;
+mod reach;
 mod regions;
 mod root_checks;
 mod run_up;

@@ -206,7 +206,7 @@ fn computed_slot(plan: &Plan, s: &Stage, e: &Expr) -> usize {
 }
 
 /// The parts of a conjunction.
-fn conjuncts(e: &Expr) -> Vec<Expr> {
+pub(super) fn conjuncts(e: &Expr) -> Vec<Expr> {
     match e.kind() {
         ExprKind::Binary(BinaryOp::And, a, b) => {
             let mut v = conjuncts(a);

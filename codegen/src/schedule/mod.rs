@@ -168,6 +168,11 @@ pub enum Directive {
     /// The author promises that the value there is 0 (maps: 0 is stored if the storage is intermediate) or the
     /// identity (reductions).
     SkipUnless { var: Name, cond: Expr },
+    /// Coordinate `var` of this update, which is computed, is a loop from here on, outside of all others: a term counts in the iteration that
+    /// equals its coordinate. So no two iterations of `var` write the same element, and the terms of each keep their order. Split, and the inner loop
+    /// inside of all others, it takes one sweep over the domain per block, less what bounds of the coordinate rule out. On
+    /// updates that read the Func at the element that they write.
+    Gather(Name),
     /// Every element of this update changes in one indivisible step, so that iterations that meet at an element may run in
     /// parallel or as lanes. On updates `f(a) = f(a) op e`, op in `+ * min max & | ^`; float sums and products must be
     /// relaxed, too, since their order is then that of the run.
@@ -418,6 +423,10 @@ impl StageHandle<'_> {
     /// See [`Directive::SkipUnless`].
     pub fn skip_unless(self, var: &str, cond: Expr) -> Self {
         self.push(Directive::SkipUnless { var: var.into(), cond })
+    }
+    /// See [`Directive::Gather`].
+    pub fn gather(self, var: &str) -> Self {
+        self.push(Directive::Gather(var.into()))
     }
     /// See [`Directive::Atomic`].
     pub fn atomic(self) -> Self {

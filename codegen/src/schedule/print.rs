@@ -98,6 +98,7 @@ impl Display for Directive {
                 write!(f, "into {into})")
             }
             Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {})", e(cond)),
+            Directive::Gather(var) => write!(f, "gather({var})"),
             Directive::GpuSingle => f.write_str("gpu_single"),
             Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),

@@ -1,12 +1,14 @@
 //! Directives that change the loops of one stage.
 
-use crate::analysis::associative::Reduction;
+use crate::analysis::associative::{Reduction, redirect};
 use crate::error::Error;
-use crate::expr::Name;
+use crate::expr::walk::nodes;
+use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Func;
 use crate::plan::apply_schedule::expressions::of_parameters;
 use crate::plan::apply_schedule::races::distinct_points;
 use crate::plan::plans::{Change, Dim, FuncPlan, Fuse, MAX_FACTOR, Split, Stage, illegal};
+use crate::plan::validate::is_var;
 use crate::schedule::{ForKind, Tail};
 use crate::types::Type;
 
@@ -97,6 +99,37 @@ pub(super) fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name, text: &str
     must_be_new(f, s, new, text)?;
     s.call(old, new);
     s.changes.push(Change::Rename { old: old.clone(), new: new.clone() });
+    Ok(())
+}
+
+/// See [`crate::Directive::Gather`].
+pub(super) fn gather(f: &Func, s: &mut Stage, var: &Name, text: &str) -> Result<(), Error> {
+    let Some(d) = f.vars.iter().position(|v| v.name() == var) else {
+        return Err(illegal(&s.id, text, "the Func has no such dimension"));
+    };
+    if is_var(&s.args[d], var) {
+        return Err(illegal(&s.id, text, format!("{var} is a loop already")));
+    }
+    if !s.special.is_empty() {
+        return Err(illegal(&s.id, text, "the update has special versions: gather first"));
+    }
+    if s.rvars.iter().any(|r| r.name == *var) || s.made(var).is_some() {
+        return Err(illegal(&s.id, text, format!("{var} already names a variable of this stage")));
+    }
+    let reads_elsewhere = |e: &Expr| matches!(e.kind(), ExprKind::Call { name, args, .. } if *name == f.name && *args != s.args);
+    let all = s.args.iter().chain(&s.values).chain(&s.predicate);
+    if nodes(all).into_iter().any(reads_elsewhere) {
+        return Err(illegal(&s.id, text, "the update reads another element than the one that it writes"));
+    }
+    let own = Expr::var(var.clone());
+    let mut args = s.args.clone();
+    let at = std::mem::replace(&mut args[d], own.clone());
+    let moved = |e: &Expr| redirect(e, &f.name, &s.args, &f.name, &args);
+    let counts = s.predicate.iter().map(moved).chain([at.eq_(own)]).reduce(|a, b| a.and(b));
+    s.values = s.values.iter().map(moved).collect();
+    (s.args, s.predicate) = (args, counts);
+    s.reduction = Reduction::of(&f.name, &s.args, &s.values, s.predicate.as_ref());
+    s.dims.push(Dim::pure(var));
     Ok(())
 }
 

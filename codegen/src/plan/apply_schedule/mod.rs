@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Update};
 use crate::plan::apply_schedule::defaults::plan_func;
-use crate::plan::apply_schedule::loops::{find_dim, fuse, rename, reorder_dims, split};
+use crate::plan::apply_schedule::loops::{find_dim, fuse, gather, rename, reorder_dims, split};
 use crate::plan::apply_schedule::placement::{check_levels, default_placement, place};
 use crate::plan::apply_schedule::races::check_loops;
 use crate::plan::plans::{FuncPlan, Fuse, Plan, Split, Stage, illegal};
@@ -193,6 +193,7 @@ fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<O
             plan.stages[k].skips.push((var.clone(), cond));
         }
         Directive::ComputeWith(level) => plan.stages[k].with = Some(level.clone()),
+        Directive::Gather(var) => gather(&plan.func, &mut plan.stages[k], var, &text)?,
         Directive::Atomic if k == 0 => {
             return Err(illegal(&id, "atomic", "a pure definition has nothing to update"));
         }

@@ -149,6 +149,7 @@ fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, S
         "gpu_threads" => Directive::Kind { var: lexer.name()?, kind: ForKind::GpuThread },
         "gpu_lanes" => Directive::Kind { var: lexer.name()?, kind: ForKind::GpuLane },
         "rfactor" => rfactor(lexer)?,
+        "gather" => Directive::Gather(lexer.name()?),
         "skip_unless" => {
             let var = before_comma(lexer)?;
             let cond = expr::parse(lexer, NamesAre::Variables, None)?;

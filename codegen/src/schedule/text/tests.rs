@@ -156,6 +156,7 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
         (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
+        n().prop_map(Gather),
         prop::sample::select(vec![
             Atomic,
             Relaxed,
