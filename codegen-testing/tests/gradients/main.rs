@@ -6,6 +6,7 @@ mod explained;
 mod gathered;
 mod halves;
 mod kinks;
+mod near;
 mod programs;
 mod refused;
 mod scattered;

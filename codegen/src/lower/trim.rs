@@ -215,4 +215,21 @@ mod tests {
         let body = Stmt::Block(vec![if_(v("v").le(v("x")), provide(v("v"))), provide(v("x"))]);
         assert!(over(body).starts_with("for v in [0, n)"));
     }
+
+    #[test]
+    fn a_loop_of_which_one_value_counts_is_none() {
+        let call = |f: &str| Expr::call(f, crate::ScalarType::I32, vec![v("x")], 0);
+        let at_read = if_(call("g").eq_(v("v") + v("base")), provide(v("v")));
+        let text = "let v = g(x) - base\nif 0 <= v && v < min(n, m - base + 1) {\n  f.out() = v\n}\n";
+        assert_eq!(over(if_((v("v") + v("base")).le(v("m")), at_read.clone())), text);
+        // It may change in the loop; it is read where `v` says so; twice the variable; two values.
+        let stored = if_(call("f").eq_(v("v")), provide(v("v")));
+        let guarded = if_(v("v").modulo(3).eq_(0), at_read.clone());
+        let twice = if_(call("g").eq_(v("v") * 2), provide(v("v")));
+        let of_itself = if_(v("v").eq_(v("v") / 2 + 1), provide(v("v")));
+        for body in [stored, guarded, twice, of_itself, Stmt::Block(vec![at_read.clone(), at_read])] {
+            let text = over(body);
+            assert!(text.starts_with("for v in [0, n) {"), "{text}");
+        }
+    }
 }
