@@ -87,9 +87,10 @@ fn number(d: &Directive) -> usize {
         NonTemporal(_) => 32,
         InPlaceOf(_) => 33,
         HoistStorage(_) => 39,
+        Gather(_) => 40,
     }
 }
-const DIRECTIVES: usize = 40;
+const DIRECTIVES: usize = 41;
 
 #[test]
 fn the_page_shows_every_directive_in_a_legal_schedule() {

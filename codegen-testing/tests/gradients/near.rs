@@ -42,7 +42,7 @@ fn warp(place: Place, rows: usize, apart: bool) -> Case {
     case.bind("f", &[(0, WIDTH), (0, rows)], &mut rng).bind("g", &domain, &mut rng)
 }
 
-/// The first schedule for pictures so large.
+/// The first schedule for pictures so large, in which the place of a sample is stored, if it is a Func.
 fn first(q: &Pipeline, rows: i32) -> Schedule {
     let sizes = |n: i32| [512, n];
     let (own, other) = (sizes(512), sizes(rows));
@@ -56,7 +56,8 @@ fn first(q: &Pipeline, rows: i32) -> Schedule {
         ("t_d_f", &other),
     ];
     let sizes: Vec<(&str, &[i32])> = names.iter().map(|(n, s)| (*n, &s[..])).collect();
-    schedule(q, &sizes, &[], &[]).unwrap()
+    let keep: &[&str] = if q.funcs.contains_key("place") { &["place"] } else { &[] };
+    schedule(q, &sizes, keep, &[]).unwrap()
 }
 
 /// Elements of all storage besides the buffers, and the same results as the reference evaluator's and by any number of threads, to the bit.

@@ -8,7 +8,7 @@ use sumsq_codegen_testing::random::approximate::bounds;
 use sumsq_codegen_testing::random::program::Case;
 
 /// Directives that every run of many cases uses.
-const DIRECTIVES: [&str; 50] = [
+const DIRECTIVES: [&str; 51] = [
     "GpuBlock",
     "GpuLane",
     "GpuThread",
@@ -29,6 +29,7 @@ const DIRECTIVES: [&str; 50] = [
     "fold_storage",
     "folded by itself",
     "fuse",
+    "gather",
     "gpu_single",
     "hoist_storage",
     "in_",

@@ -11,7 +11,7 @@ use crate::analysis::algebra::interval::{Interval, Span};
 use crate::analysis::algebra::poly::{Poly, is_index};
 use crate::analysis::algebra::rebuild::rebuild;
 use crate::analysis::float_ends::{arithmetic, converted};
-use crate::expr::walk::{nodes, postorder, substitute};
+use crate::expr::walk::{Memo, nodes, postorder, rewrite, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::func::{Func, Input};
 use crate::types::{ScalarType, Type};
@@ -50,6 +50,29 @@ pub(crate) struct Intervals<'a> {
 
 /// Values of Funcs that are looked at in a set of coordinates.
 const MOST_CALLS: usize = 4096;
+
+/// Nodes of definitions that take the places of values.
+const SHORT: usize = 64;
+
+/// `e` with short definitions in the places of the values of Funcs that have no updates, and of those that these read: bounds see what a coordinate has in
+/// common with data that was computed from it.
+pub(crate) fn unfolded(definitions: &dyn Definitions, e: &Expr) -> Expr {
+    let once = |e: &Expr| {
+        rewrite(e, &mut Memo::default(), &mut |_, n| {
+            let ExprKind::Call { name, args, value } = n.kind() else { return n };
+            if definitions.input(name).is_some() {
+                return n;
+            }
+            let f = definitions.func(name);
+            if !f.updates.is_empty() || nodes([&f.values[*value]]).len() > SHORT {
+                return n;
+            }
+            let by = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().cloned());
+            substitute(&f.values[*value], &by.collect())
+        })
+    };
+    once(&once(e))
+}
 
 impl<'a> Intervals<'a> {
     /// `scope` gives the variables: those whose interval is a point are fixed, the others range.

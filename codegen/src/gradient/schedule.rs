@@ -19,8 +19,9 @@
 use crate::analysis::algebra::Interval;
 use crate::analysis::associative::Reduction;
 use crate::analysis::evaluate::{Constants, Known, evaluate};
+use crate::analysis::intervals::unfolded;
 use crate::error::Error;
-use crate::expr::walk::{Memo, nodes, rewrite, substitute, variables};
+use crate::expr::walk::{nodes, substitute, variables};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Update};
 use crate::gradient::seeds::domain;
@@ -251,18 +252,6 @@ impl Maker<'_> {
         below.fold(own, |sum, n| sum.saturating_add(*n))
     }
 
-    /// `e` with all that is substituted into it.
-    fn substituted_into(&self, e: &Expr) -> Expr {
-        rewrite(e, &mut Memo::default(), &mut |_, n| match n.kind() {
-            ExprKind::Call { name, args, value } if self.substituted.contains_key(name) => {
-                let f = &self.p.funcs[name];
-                let by = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().cloned());
-                self.substituted_into(&substitute(&f.values[*value], &by.collect()))
-            }
-            _ => n,
-        })
-    }
-
     /// Bytes of so many elements.
     fn row(&self, f: &Func, elements: i64) -> i64 {
         f.types().iter().map(|t| t.bytes() as i64).sum::<i64>().saturating_mul(elements)
@@ -297,7 +286,7 @@ impl Maker<'_> {
         let ranges = Space::new(&[], &[], |_| false, &domain).hull(self.p).ok()?;
         let moving = (0..sizes.len()).filter(|d| !pure.contains(d) && sizes[*d] < i64::from(i32::MAX));
         let mut strips = moving.filter_map(|d| {
-            let bounds = interval(self.p, &ranges, &self.substituted_into(&u.args[d])).ok()?;
+            let bounds = interval(self.p, &ranges, &unfolded(self.p, &u.args[d])).ok()?;
             let at = |row: i64, end: &Expr| {
                 let by = [(last.name.clone(), Expr::from(i32::try_from(row).ok()?))].into_iter().collect();
                 evaluate(&substitute(end, &by), &self.known)
@@ -308,7 +297,7 @@ impl Maker<'_> {
             let (a, b, c) = (a?, b?, c?);
             let reach = a.1.max(b.1).max(c.1);
             let is_enough = (c.0 - a.0).abs() >= sizes[d] / 2 && reach * 2 * ENOUGH <= sizes[d];
-            let length = (reach * 4).min(sizes[d] / ENOUGH).max(SHORTEST);
+            let length = (reach * 8).min(sizes[d] / ENOUGH).max(SHORTEST);
             is_enough.then_some((d, length as i32))
         });
         strips.next()

@@ -39,17 +39,17 @@ pub(super) fn parts(f: &str, k: usize) -> [Name; 2] {
 }
 
 impl Maker<'_> {
-    /// Strips of dimension `d`, so long, each on a thread that goes through what reaches it.
+    /// Strips of dimension `d`, so long, each on a thread that goes through what reaches it. A term is tested once for the loops inside of all that
+    /// move it along `d`.
     pub(super) fn gathers(&mut self, f: &Func, k: usize, u: &Update, d: usize, length: i32) {
         let own = |d: usize| &**f.vars[d].name();
         let [strip, row] = ["strip", "row"].map(|end| format!("{}_{end}", own(d)));
         let pure = (0..f.vars.len()).filter(|&e| is_var(&u.args[e], f.vars[e].name())).map(own);
-        let order: Vec<&str> = [&*row]
-            .into_iter()
-            .chain(u.rdom.vars.iter().map(|r| &*r.name))
-            .chain(pure)
-            .chain([&*strip])
-            .collect();
+        let moving = variables(&u.args[d]);
+        let still = u.rdom.vars.iter().take_while(|r| !moving.contains(&r.name)).count();
+        let mut order: Vec<&str> =
+            u.rdom.vars.iter().map(|r| &*r.name).chain(pure).chain([&*strip]).collect();
+        order.insert(still, &row);
         let update = self.schedule.update(&f.name, k - 1).gather(own(d));
         let update = update.split(own(d), &strip, &row, length, Tail::GuardWithIf).reorder(&order);
         _ = written_out(u).fold(update, |s, r| s.unroll(&r.name)).parallel(&strip);

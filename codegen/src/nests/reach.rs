@@ -4,7 +4,7 @@
 //! iteration of the outermost reduction loop must meet. That is tested there: a block of the variable's values costs no sweep over the whole domain, but
 //! over the rows that reach it. Bounds that read memory are left out: they cost as much as what they save.
 
-use crate::analysis::intervals::Intervals;
+use crate::analysis::intervals::{Intervals, unfolded};
 use crate::expr::walk::any;
 use crate::expr::{BinaryOp, Expr, ExprKind};
 use crate::nests::place::conjuncts;
@@ -33,7 +33,7 @@ pub(super) fn reaches(scope: &Scope, regions: &Regions, s: &Stage, j: usize, lev
     let mut intervals = Intervals::new(scope.plan, &ranges);
     let reads = |n: &Expr| matches!(n.kind(), ExprKind::Call { .. } | ExprKind::Load { .. });
     let meet = gathered.iter().filter_map(|[a, b]| {
-        let (a, b) = (intervals.of(a).ok()?, intervals.of(b).ok()?);
+        let (a, b) = (intervals.of(&unfolded(scope.plan, a)).ok()?, intervals.of(b).ok()?);
         let cond = a.min.le(&b.max).and(b.min.le(&a.max));
         (!any(&cond, reads)).then_some(cond)
     });

@@ -1,15 +1,20 @@
 //! Schedules of update definitions.
 
 use super::Scheduler;
+use sumsq_codegen::expr::walk::any;
 use sumsq_codegen::func::Update;
-use sumsq_codegen::{Directive, ExprKind, ForKind, Func, LoopLevel, Name, StageId, Tail};
+use sumsq_codegen::{Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Name, StageId, Tail, Var};
 
 impl Scheduler<'_> {
     pub(super) fn update(&mut self, f: &Func, u: &Update, stage: &StageId) {
         let reduced: Vec<Name> = u.rdom.vars.iter().map(|r| r.name.clone()).collect();
         let pure = f.vars.iter().zip(&u.args);
         let pure = pure.filter(|(v, a)| matches!(a.kind(), ExprKind::Var(n) if *n == *v.name()));
-        let pure: Vec<Name> = pure.map(|(v, _)| v.name().clone()).collect();
+        let mut pure: Vec<Name> = pure.map(|(v, _)| v.name().clone()).collect();
+        if let Some(v) = self.gathered(f, u) {
+            self.push(stage, Directive::Gather(v.clone()));
+            pure.push(v);
+        }
         let exact = u.values.iter().all(|v| !v.ty().scalar.is_float());
         let relaxed = self.relaxed && self.rng.percent(if exact { 20 } else { 80 });
         if relaxed {
@@ -27,6 +32,17 @@ impl Scheduler<'_> {
         }
         let ordered = if free { vec![] } else { reduced.clone() };
         self.stage(stage, [reduced, pure].concat(), &ordered, false);
+    }
+
+    /// Now and then a computed coordinate of an update that reads no other element than its own.
+    fn gathered(&mut self, f: &Func, u: &Update) -> Option<Name> {
+        let elsewhere = |e: &Expr| matches!(e.kind(), ExprKind::Call { name, args, .. } if *name == f.name && *args != u.args);
+        let mut all = u.args.iter().chain(&u.values).chain(&u.rdom.predicate);
+        let own = |(v, a): &(&Var, &Expr)| matches!(a.kind(), ExprKind::Var(n) if *n == *v.name());
+        let computed = f.vars.iter().zip(&u.args).filter(|place| !own(place));
+        let computed: Vec<Name> = computed.map(|(v, _)| v.name().clone()).collect();
+        let may = !computed.is_empty() && !all.any(|e| any(e, elsewhere));
+        (may && self.rng.percent(40)).then(|| self.rng.pick(&computed))
     }
 
     /// Partial results of a reduction over `reduced`, one for each value, or strip of values, of one or two of them.
