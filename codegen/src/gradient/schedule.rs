@@ -273,12 +273,13 @@ impl Maker<'_> {
     }
 
     /// A dimension of a large sum at coordinates that are data, and the length of strips of it that few iterations of the last loop reach: bounds of
-    /// its coordinate lie close together in each of these, and move along with it. None where other loops are tasks enough.
+    /// its coordinate lie close together in each of these, and move along with it. None where other loops are tasks enough, or vectors.
     fn reach(&self, f: &Func, u: &Update, sizes: &[i64], pure: &[usize]) -> Option<(usize, i32)> {
         let tasks = pure.iter().fold(1i64, |n, &d| n.saturating_mul(sizes[d]));
         let terms = self.terms(f, u).map(|n| n.saturating_mul(tasks));
         let (last, others) = u.rdom.vars.split_last()?;
-        if tasks >= ENOUGH || others.is_empty() || terms.is_none_or(|n| n < MANY) {
+        let has_tasks = tasks >= ENOUGH || self.across(f, sizes).is_some();
+        if has_tasks || others.is_empty() || terms.is_none_or(|n| n < MANY) {
             return None;
         }
         let (first, extent) = (evaluate(&last.min, &self.known)?, self.extent(last));

@@ -4,20 +4,19 @@
 //! one side (a predicate of a reduction domain such as `r <= x`, the tail of a split) runs only where it holds: for
 //! `k v + e <= 0` with a constant k > 0 up to `floor(-e / k)`, for k < 0 from `ceil(e / -k)`. After: those conditions are gone. Nothing
 //! else changes, the order of the iterations in particular. Only conditions on coordinates are solved: one that reads
-//! memory may depend on what the loop stores. A serial loop under `v = e` is no loop any more: v is e where that is one of its values. There e may read
-//! what the loop does not store, if nothing else decides whether it is read. Follows [`crate::nests`] and precedes a simplification.
+//! memory may depend on what the loop stores. Follows [`crate::nests`] and precedes a simplification.
 
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{add, sub};
 use crate::analysis::algebra::forms::Polys;
-use crate::analysis::algebra::poly::{Mono, is_index};
+use crate::analysis::algebra::poly::is_index;
 use crate::analysis::algebra::rebuild::rebuild;
 use crate::expr::walk::{any, substitute, uses_var};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::{map_children, visit_stmts};
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// See the module's description.
 pub fn trim(s: &Stmt) -> Stmt {
@@ -31,39 +30,18 @@ pub fn trim(s: &Stmt) -> Stmt {
     else {
         return map_children(s, &mut Expr::clone, &mut trim);
     };
-    let stored = if *kind == ForKind::Serial { Some(stored(body)) } else { None };
-    let mut ends = Ends { var, stored, min: None, max: None, at: None };
+    let mut ends = Ends { var, min: None, max: None };
     let body = Box::new(trim(&ends.solve(body, &FxHashMap::default())));
     let (first, end) = (ends.min.map_or(min.clone(), |m| build::max(min, &m)), add(min, extent));
     let end = ends.max.map_or(end.clone(), |m| build::min(&end, &build::offset(&m, 1)));
-    if let Some(value) = ends.at {
-        let v = Expr::var(var.clone());
-        let then = Stmt::If { cond: first.le(&v).and(v.lt(&end)), then: body, otherwise: None };
-        return Stmt::Let { name: var.clone(), value, body: Box::new(then) };
-    }
     Stmt::For { var: var.clone(), extent: sub(&end, &first), min: first, kind: *kind, body }
 }
 
 /// Bounds of the loop variable by the conditions solved so far, in terms of what is known outside of the loop.
 struct Ends<'a> {
     var: &'a Name,
-    /// What the loop stores, as long as every iteration comes to where the conditions are; none if one value may not be all.
-    stored: Option<FxHashSet<Name>>,
     min: Option<Expr>,
     max: Option<Expr>,
-    /// The only value.
-    at: Option<Expr>,
-}
-
-/// The Funcs that `s` stores.
-fn stored(s: &Stmt) -> FxHashSet<Name> {
-    let mut found = FxHashSet::default();
-    visit_stmts(s, &mut |s| {
-        if let Stmt::Provide { func, .. } = s {
-            found.insert(func.clone());
-        }
-    });
-    found
 }
 
 impl Ends<'_> {
@@ -77,10 +55,8 @@ impl Ends<'_> {
                 Stmt::Let { name: name.clone(), value: value.clone(), body }
             }
             Stmt::If { cond, then, otherwise: None } => {
-                let cond = self.without(cond, lets);
-                self.stored = self.stored.take().filter(|_| cond.is_none());
                 let then = self.solve(then, lets);
-                match cond {
+                match self.without(cond, lets) {
                     Some(cond) => Stmt::If { cond, then: Box::new(then), otherwise: None },
                     None => then,
                 }
@@ -93,14 +69,10 @@ impl Ends<'_> {
     fn without(&mut self, cond: &Expr, lets: &FxHashMap<Name, Expr>) -> Option<Expr> {
         match cond.kind() {
             ExprKind::Likely(c) => self.without(c, lets).map(|c| c.likely()),
-            ExprKind::Binary(BinaryOp::And, a, b) => {
-                let a = self.without(a, lets);
-                self.stored = self.stored.take().filter(|_| a.is_none());
-                match (a, self.without(b, lets)) {
-                    (Some(a), Some(b)) => Some(a.and(b)),
-                    (a, b) => a.or(b),
-                }
-            }
+            ExprKind::Binary(BinaryOp::And, a, b) => match (self.without(a, lets), self.without(b, lets)) {
+                (Some(a), Some(b)) => Some(a.and(b)),
+                (a, b) => a.or(b),
+            },
             ExprKind::Binary(op, a, b) if is_index(a.ty()) && a.ty().lanes == 1 => {
                 let (a, b) = (substitute(a, lets), substitute(b, lets));
                 let solved = match op {
@@ -108,32 +80,12 @@ impl Ends<'_> {
                     BinaryOp::Lt => self.at_most_zero(&a, &b, 1),
                     BinaryOp::Ge => self.at_most_zero(&b, &a, 0),
                     BinaryOp::Gt => self.at_most_zero(&b, &a, 1),
-                    BinaryOp::Eq => self.zero(&a, &b),
                     _ => None,
                 };
                 if solved.is_some() { None } else { Some(cond.clone()) }
             }
             _ => Some(cond.clone()),
         }
-    }
-
-    /// Learns from `a - b = 0`, if that has the variable as a term, and all that is read is the same in every iteration.
-    fn zero(&mut self, a: &Expr, b: &Expr) -> Option<()> {
-        let stored = self.stored.as_ref().filter(|_| self.at.is_none())?;
-        let is_stored = |n: &Expr| match n.kind() {
-            ExprKind::Call { name, .. } => stored.contains(name),
-            n => matches!(n, ExprKind::Load { .. }),
-        };
-        if any(a, is_stored) || any(b, is_stored) {
-            return None;
-        }
-        let own = Expr::var(self.var.clone());
-        let mut polys = Polys::default();
-        let e = polys.of(a).plus(&polys.of(b), -1)?;
-        let m = Mono::Atom(own);
-        let k = e.coef(&m);
-        let value = rebuild(&e.without(&m).scaled(-k)?, a.ty());
-        (k.abs() == 1 && !uses_var(&value, self.var)).then(|| self.at = Some(value))
     }
 
     /// Learns from `a - b + more <= 0`, if that is affine in the variable and reads nothing.
@@ -214,22 +166,5 @@ mod tests {
         // Not the whole body.
         let body = Stmt::Block(vec![if_(v("v").le(v("x")), provide(v("v"))), provide(v("x"))]);
         assert!(over(body).starts_with("for v in [0, n)"));
-    }
-
-    #[test]
-    fn a_loop_of_which_one_value_counts_is_none() {
-        let call = |f: &str| Expr::call(f, crate::ScalarType::I32, vec![v("x")], 0);
-        let at_read = if_(call("g").eq_(v("v") + v("base")), provide(v("v")));
-        let text = "let v = g(x) - base\nif 0 <= v && v < min(n, m - base + 1) {\n  f.out() = v\n}\n";
-        assert_eq!(over(if_((v("v") + v("base")).le(v("m")), at_read.clone())), text);
-        // It may change in the loop; it is read where `v` says so; twice the variable; two values.
-        let stored = if_(call("f").eq_(v("v")), provide(v("v")));
-        let guarded = if_(v("v").modulo(3).eq_(0), at_read.clone());
-        let twice = if_(call("g").eq_(v("v") * 2), provide(v("v")));
-        let of_itself = if_(v("v").eq_(v("v") / 2 + 1), provide(v("v")));
-        for body in [stored, guarded, twice, of_itself, Stmt::Block(vec![at_read.clone(), at_read])] {
-            let text = over(body);
-            assert!(text.starts_with("for v in [0, n) {"), "{text}");
-        }
     }
 }

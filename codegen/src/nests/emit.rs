@@ -12,7 +12,7 @@ use crate::nests::names::full_name;
 use crate::nests::place::place;
 use crate::nests::policies::with_policy;
 use crate::nests::prefetch::prefetches;
-use crate::nests::reach::reaches;
+use crate::nests::reach::{only_value, reaches};
 use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
 use crate::nests::slots::{Emit, Item, Mode};
@@ -187,6 +187,10 @@ impl<'p> Walk<'p> {
         if let Some(some) = once {
             let body = bind(var, min.clone(), body);
             return Ok(if some { body } else { branch(min.le(&max).likely(), body, None) });
+        }
+        if let Some((value, body)) = only_value(&var, &body).filter(|_| kind == ForKind::Serial) {
+            let v = Expr::var(var.clone());
+            return Ok(bind(var, value, branch(min.le(&v).and(v.le(&max)), body, None)));
         }
         let body = Box::new(with_policy(cx.s, j, &var, body)?);
         Ok(Stmt::For { var, min, extent, kind, body })
