@@ -14,7 +14,7 @@ const WIDTH: usize = 6;
 /// Rows of the output: strips do not divide those of the picture.
 const ROWS: usize = 45;
 
-/// Where a row samples the picture, by the row, the way that data tells, which is between -4 and 4, and the picture's last row.
+/// The place at which a row samples the picture, by the row, the way that data tells, which is between -4 and 4, and the picture's last row.
 type Place = fn(Expr, Expr, Expr) -> Expr;
 
 /// Samples of a picture of so many rows, linear between two of them, slopes by the picture and the ways. In a Func of their own if `apart`.
