@@ -4,11 +4,16 @@
 use std::ops::Deref;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::gradient::{propagate_adjoints, propagate_tangents, schedule};
+use sumsq_codegen::limits::Effort;
+use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::{Constraint, Expr, Func, Input, Name, Pipeline, RDom, ScalarType, Schedule};
 use sumsq_codegen_testing::native;
 use sumsq_codegen_testing::random::differentiable::{Differentiable, Domain, drawn, loose, values};
 use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_dual, evaluate_over};
 use sumsq_codegen_testing::rng::Rng;
+
+/// A pipeline with what it is run on: the domains of its outputs.
+type Bound = (Pipeline, Bindings, Vec<Domain>);
 
 /// A pipeline that is derived.
 #[derive(Clone)]
@@ -146,18 +151,15 @@ impl Case {
         floats.flat_map(|(_, plane)| plane.iter().map(|v| v.as_f64())).collect()
     }
 
-    /// Runs the adjoints as machine code, without directives and under the first schedule.
-    fn run(&self, p: &Pipeline, b: &Bindings, domains: &[Domain], expected: &[Realization]) {
-        let estimates = [("w", 4096), ("f", 4096), ("g", 4096)].map(|(n, e)| (n, [e; 3]));
-        let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, e)| (*n, &e[..])).collect();
-        let first = schedule(p, &estimates, &[], &[]).unwrap_or_else(|e| panic!("{e}"));
-        for s in [Schedule::new(), first] {
-            let compiled = native::compile(p, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
-            let came = on_threads(p, &compiled, b, domains, &s);
-            for (a, want) in came.iter().zip(expected) {
-                for (x, y) in flat(a).iter().zip(flat(want)) {
-                    assert!((x - y).abs() <= 1e-12 * (1.0 + y.abs()), "{x} instead of {y}\n{s}");
-                }
+    /// Compares a pipeline as machine code with what is expected of it.
+    fn run(&self, (p, b, domains): &Bound, s: &Schedule, effort: Effort, expected: &[Realization]) {
+        let options = LowerOptions { verify: true, ..LowerOptions::default() };
+        let compiled = lower(p, s, &options).and_then(|f| native::compile_lowered(&f, p, s, effort));
+        let compiled = compiled.unwrap_or_else(|e| panic!("{e}\n{s}"));
+        let came = on_threads(p, &compiled, b, domains, s);
+        for (a, want) in came.iter().zip(expected) {
+            for (x, y) in flat(a).iter().zip(flat(want)) {
+                assert!((x - y).abs() <= 1e-12 * (1.0 + y.abs()), "{x} instead of {y}\n{s}");
             }
         }
     }
@@ -253,16 +255,31 @@ impl Case {
         self.check_values()
     }
 
-    /// Checks that the pipeline and its adjoints are the same as machine code.
+    /// Checks that the pipeline and its adjoints are the same as machine code, without directives and under the first schedule.
     pub fn check_code(&self) {
-        let values = |p: &Pipeline, b: &Bindings, domains: &[Domain]| {
-            evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}\n{}", text(p)))
-        };
-        let own = std::slice::from_ref(&self.domain);
-        self.run(&self.pipeline, &self.bindings, own, &values(&self.pipeline, &self.bindings, own));
-        for &every in self.kept() {
-            let (p, b, domains) = self.adjoint_keeping(every).unwrap_or_else(|e| panic!("{e}"));
-            self.run(&p, &b, &domains, &values(&p, &b, &domains));
+        self.code_agrees(self.kept(), &[false, true], Effort::Full);
+    }
+
+    /// As [`Case::check_code`], of one choice of states that are kept and under one schedule, which follow from a seed; and of seven seeds in
+    /// eight by code that is made fast. Compiling takes nearly all of a random case's time, and another pipeline shows more than more code of one.
+    pub fn check_some_code(&self, seed: u64) {
+        let (kept, seed) = (self.kept(), seed as usize);
+        let every = kept[seed / 2 % kept.len()];
+        let effort = if seed / 8 % 8 == 0 { Effort::Full } else { Effort::Least };
+        self.code_agrees(&[every], &[seed % 2 == 1], effort);
+    }
+
+    /// Checks code of the pipeline, and of its adjoints for choices of states that are kept; without directives, or under the first schedule.
+    fn code_agrees(&self, kept: &[Option<u32>], scheduled: &[bool], effort: Effort) {
+        let own = (self.pipeline.clone(), self.bindings.clone(), vec![self.domain.clone()]);
+        let adjoint = |every: &Option<u32>| self.adjoint_keeping(*every).unwrap_or_else(|e| panic!("{e}"));
+        for bound in std::iter::once(own).chain(kept.iter().map(adjoint)) {
+            let (p, b, domains) = &bound;
+            let values = evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}\n{}", text(p)));
+            for &scheduled in scheduled {
+                let s = if scheduled { first_schedule(p) } else { Schedule::new() };
+                self.run(&bound, &s, effort, &values);
+            }
         }
     }
 
@@ -314,6 +331,12 @@ impl Case {
             text(&p)
         );
     }
+}
+
+/// The first schedule of a pipeline.
+fn first_schedule(p: &Pipeline) -> Schedule {
+    let estimates = ["w", "f", "g"].map(|n| (n, &[4096; 3][..]));
+    schedule(p, &estimates, &[], &[]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The outputs of a pipeline on one thread, and to the bit on more.

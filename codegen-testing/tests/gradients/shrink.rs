@@ -10,7 +10,7 @@ use sumsq_codegen_testing::random::simpler::{cut, is_read, simpler};
 const MOST_RUNS: usize = 1000;
 
 /// Something that holds of all cases, by a panic where it does not.
-pub type Check = fn(&Case);
+pub type Check<'a> = &'a dyn Fn(&Case);
 
 /// The message with which a case fails a check.
 pub fn failure(case: &Case, check: Check) -> Option<String> {
@@ -106,8 +106,8 @@ fn a_failing_case_gets_smaller() {
     };
     let case =
         (1..).map(Case::drawn).find(|case| text_that_counts(case).matches("sin(").count() > 2).unwrap();
-    let message = failure(&case, has_a_sine).expect("there is one");
-    let (small, message) = shrink(&case, message, has_a_sine);
+    let message = failure(&case, &has_a_sine).expect("there is one");
+    let (small, message) = shrink(&case, message, &has_a_sine);
     assert!(message.starts_with("a sine in "), "{message}");
     let text = small.text();
     assert_eq!(text.matches("sin(").count(), 1, "{text}");
