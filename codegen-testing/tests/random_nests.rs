@@ -9,6 +9,11 @@ use sumsq_codegen_testing::rng::{Rng, setting};
 
 const I32: ScalarType = ScalarType::I32;
 
+/// Elements around the input that may be read.
+const HALO: u32 = 300;
+/// Product of the factors by which a stage is split, at most.
+const MOST_ROUNDED: i32 = 64;
+
 /// a = stencil of in; b = stencil of a; c(x, y) = sum over a window of b with an update; out = b, c, a mixed.
 fn pipeline() -> Pipeline {
     let (vx, vy) = (Var::new("x"), Var::new("y"));
@@ -16,7 +21,7 @@ fn pipeline() -> Pipeline {
     let vars = [vx, vy];
     let mut p = Pipeline::new("random");
     let mut input = Input::new("in", &[I32], 2);
-    input.halo = vec![300, 300];
+    input.halo = vec![HALO; 2];
     let i = p.input(input);
     let at = |dx: i64, dy: i64| [&x + dx, &y + dy];
     let a =
@@ -44,12 +49,17 @@ fn loops(r: &mut Rng, s: &mut Schedule, func: &str, stage: usize, output: bool) 
     dims.extend(["x".into(), "y".into()]);
     let mut h = if stage == 0 { s.func(func) } else { s.update(func, stage - 1) };
     let mut constant = vec![];
+    let mut whole = 1;
     for _ in 0..r.below(4) {
         let old = r.pick(&dims);
         let (o, i) = (format!("{old}o"), format!("{old}i"));
         let tails = [Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp];
         let tail = tails[r.below(if output || stage > 0 { 2 } else { 3 })];
-        h = h.split(&old, &o, &i, r.pick(&[1, 2, 3, 4, 8]), tail);
+        // Extents are rounded up to a multiple of all factors, in each of three Funcs that read each other: within the halo.
+        let factor = r.pick(&[1, 2, 3, 4, 8]);
+        let factor = if whole * factor <= MOST_ROUNDED { factor } else { 1 };
+        whole *= factor;
+        h = h.split(&old, &o, &i, factor, tail);
         let k = dims.iter().position(|d| *d == old).expect("picked");
         dims.splice(k..=k, [i.clone(), o]);
         constant.retain(|c| *c != old);
@@ -128,7 +138,7 @@ fn random_schedules_agree_with_the_reference() {
         let mut r = Rng::new(seed);
         let s = schedule(&mut r);
         let (w, h) = r.pick(&[(1, 1), (7, 5), (12, 9)]);
-        let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[w, h], 3), &[300, 300]))], vec![]);
+        let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[w, h], 3), &[HALO as usize; 2]))], vec![]);
         match std::panic::catch_unwind(|| try_check(&p, &s, &b, &[vec![w, h]], 0.0)) {
             Ok(Ok(ran)) => {
                 legal += 1;
