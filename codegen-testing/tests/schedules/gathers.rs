@@ -32,7 +32,7 @@ fn scatter(way: Way, op: impl Fn(Expr, Expr) -> Expr) -> (Pipeline, Bindings) {
     let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
     let pixel = i.at(&[r.var(0), r.var(1)], 0);
     let x = (&pixel * 3 + r.var(0)).modulo(SIZE[0] as i32);
-    let y = ((r.var(1) * way.by + way.to) / way.of + (&pixel).modulo(5)).clamp(0, SIZE[1] as i32 - 1);
+    let y = ((r.var(1) * way.by + way.to) / way.of + pixel.modulo(5)).clamp(0, SIZE[1] as i32 - 1);
     let out = Func::new("out", &vars, vec![Expr::from(1)]);
     let at = [x, y];
     let value = op(out.at(&at, 0), pixel.clone());
