@@ -3,6 +3,7 @@
 
 use crate::reference::{Bindings, Realization, Value};
 use crate::rng::Rng;
+use rustc_hash::FxHashSet;
 use sumsq_codegen::ScalarType::{F64, I32};
 use sumsq_codegen::gradient::{Memory, propagate_adjoints_within};
 use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var, boundary};
@@ -102,6 +103,10 @@ pub fn values(types: &[ScalarType], domain: &[(i32, usize)], rng: &mut Rng) -> R
 /// Extent of all inputs and outputs, per dimension.
 const N: i32 = 6;
 
+/// Operations from which on a pipeline gets no more Funcs. Adjoints have six times as many and are read over larger and larger domains, so that a
+/// few pipelines would take as long as all others.
+const ENOUGH: usize = 120;
+
 /// The pipeline of a seed.
 pub fn drawn(seed: u64) -> Differentiable {
     let mut b = Builder { rng: Rng::new(seed), p: Pipeline::new("random"), made: vec![], count: 0 };
@@ -114,6 +119,9 @@ pub fn drawn(seed: u64) -> Differentiable {
     for _ in 0..b.rng.range(1, 4) {
         let f = b.func();
         b.made.push(f);
+        if operations(&b.p) > ENOUGH {
+            break;
+        }
     }
     let out = b.made.pop().expect("a Func");
     // The pipeline reads both inputs, so that nothing is derived for that has no adjoint.
@@ -398,6 +406,21 @@ impl Builder {
         let r = if last == 0 { without_variables(r) } else { r };
         f.update(to, vec![value], r)
     }
+}
+
+/// The number of different nodes in a pipeline's definitions.
+fn operations(p: &Pipeline) -> usize {
+    let (mut seen, mut left) = (FxHashSet::default(), vec![]);
+    for f in p.funcs.values() {
+        left.extend(f.values.iter().cloned());
+        left.extend(f.updates.iter().flat_map(|u| u.args.iter().chain(&u.values)).cloned());
+    }
+    while let Some(e) = left.pop() {
+        if seen.insert(e.clone()) {
+            e.for_each_child(|c| left.push(c.clone()));
+        }
+    }
+    seen.len()
 }
 
 /// Elements that are floats, which come first.
