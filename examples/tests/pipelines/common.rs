@@ -1,7 +1,7 @@
 //! Checks of all applications.
 
-use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use sumsq::codegen::compile::BufferSlot;
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::limits::{Effort, Limits};
@@ -161,6 +161,24 @@ fn inlining_has_an_end() {
     }
 }
 
+/// Values by keys, each made by whoever asks for it first, for all tests of this program.
+pub struct Shared<T: 'static>(Mutex<BTreeMap<String, &'static OnceLock<T>>>);
+
+impl<T> Shared<T> {
+    /// Nothing yet.
+    pub const fn new() -> Shared<T> {
+        Shared(Mutex::new(BTreeMap::new()))
+    }
+
+    /// The value of a key. Others are made meanwhile.
+    pub fn get(&self, key: String, make: impl FnOnce() -> T) -> &'static T {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = *places.entry(key).or_insert_with(|| Box::leak(Box::default()));
+        drop(places);
+        place.get_or_init(make)
+    }
+}
+
 /// Distance that an output may have from what the loops say.
 #[derive(Clone, Copy, Debug)]
 pub enum Within {
@@ -218,18 +236,22 @@ pub fn check_all(
     let is_for_outputs = |name: &&str| !["gpu", "gradient", "packed"].contains(name);
     let named = application.schedules.iter().map(|(name, _)| *name).filter(is_for_outputs);
     for schedule in std::iter::once("").filter(|_| !PYRAMIDS.contains(&name)).chain(named) {
-        let setup = setup.clone();
-        let text = match schedule {
-            "" => Schedule::new(),
-            known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
-        };
         let target = Target::host();
         // What nobody runs without naming it takes LLVM a minute for some, which would tell nothing about the engine.
         let effort =
             if schedule == application.by_hand(&target, &setup) { Effort::Full } else { Effort::Least };
-        let algorithm = Algorithm::new(application, setup);
-        let prepared = Prepared::within(algorithm, &text, &target, Limits { effort, ..Limits::default() });
-        let prepared = prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
+        // Inputs of other sizes run the same code.
+        static KNOWN: Shared<Prepared> = Shared::new();
+        let prepared = KNOWN.get(format!("{name}, {setup:?}, {schedule}"), || {
+            let text = match schedule {
+                "" => Schedule::new(),
+                known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
+            };
+            let algorithm = Algorithm::new(application, setup.clone());
+            let limits = Limits { effort, ..Limits::default() };
+            let prepared = Prepared::within(algorithm, &text, &target, limits);
+            prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"))
+        });
         for threads in [1, 3] {
             let outputs = prepared.run(&Pool::new(threads), inputs);
             let outputs = outputs.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));

@@ -1,6 +1,7 @@
 //! Depth of field.
 
 use crate::common::{Plain, Within, assembles, check, noise, same_bits_from_c};
+use std::collections::HashMap;
 use sumsq_examples::pipelines::{Planar, Values};
 
 /// Blocks of noise; in the right view each has moved by its depth.
@@ -35,7 +36,7 @@ struct Plane {
 }
 
 impl Plane {
-    fn new(size: [i32; 2], of: impl Fn(i32, i32) -> f32) -> Plane {
+    fn new(size: [i32; 2], mut of: impl FnMut(i32, i32) -> f32) -> Plane {
         let values = (0..size[1]).flat_map(|y| (0..size[0]).map(move |x| (x, y)));
         Plane { size, values: values.map(|(x, y)| of(x, y)).collect() }
     }
@@ -67,22 +68,36 @@ fn filled(first: &dyn Fn(i32, i32) -> f32, size: [i32; 2], margin: i32) -> Plane
         let finer = push[l as usize - 2].clone();
         push.push(halved(|x, y| finer.at(x, y), at_level(l)));
     }
-    // Beyond its domain a level is filled in like inside: values by recursion.
-    fn pull(push: &[Plane], first: &dyn Fn(i32, i32) -> f32, l: usize, x: i32, y: i32) -> f32 {
-        let own = |x: i32, y: i32| if l == 0 { first(x, y) } else { push[l - 1].at(x, y) };
-        if l == 7 {
-            return own(x, y);
-        }
-        let near = |v: i32| [(v.div_euclid(2) - 1 + 2 * v.rem_euclid(2), 0.25), (v.div_euclid(2), 0.75)];
-        let mut sum = 0.0;
-        for (y, wy) in near(y) {
-            for (x, wx) in near(x) {
-                sum += wx * wy * pull(push, first, l + 1, x, y);
-            }
-        }
-        0.5 * sum + 0.5 * own(x, y)
+    // Beyond its domain a level is filled in like inside: values by recursion, each of them once.
+    struct Pull<'a> {
+        push: &'a [Plane],
+        first: &'a dyn Fn(i32, i32) -> f32,
+        known: HashMap<(usize, i32, i32), f32>,
     }
-    Plane::new(size.map(|n| n + 2 * margin), |x, y| pull(&push, first, 0, x - margin, y - margin))
+    impl Pull<'_> {
+        fn at(&mut self, l: usize, x: i32, y: i32) -> f32 {
+            if let Some(v) = self.known.get(&(l, x, y)) {
+                return *v;
+            }
+            let own = if l == 0 { (self.first)(x, y) } else { self.push[l - 1].at(x, y) };
+            let value = if l == 7 { own } else { 0.5 * self.coarser(l, x, y) + 0.5 * own };
+            self.known.insert((l, x, y), value);
+            value
+        }
+
+        fn coarser(&mut self, l: usize, x: i32, y: i32) -> f32 {
+            let near = |v: i32| [(v.div_euclid(2) - 1 + 2 * v.rem_euclid(2), 0.25), (v.div_euclid(2), 0.75)];
+            let mut sum = 0.0;
+            for (y, wy) in near(y) {
+                for (x, wx) in near(x) {
+                    sum += wx * wy * self.at(l + 1, x, y);
+                }
+            }
+            sum
+        }
+    }
+    let mut pull = Pull { push: &push, first, known: HashMap::new() };
+    Plane::new(size.map(|n| n + 2 * margin), |x, y| pull.at(0, x - margin, y - margin))
 }
 
 /// The depth of a picture of this size and of `margin` pixels around it.

@@ -1,7 +1,8 @@
 //! Outputs over domains that do not begin at zero, and against the reference evaluator.
 
 use crate::cases::{Case, Domain, cases, numbers};
-use crate::common::Within;
+use crate::common::{Shared, Within};
+use sumsq::codegen::compile::Compiled;
 use sumsq::codegen::{Directive, Name, Schedule, Target};
 use sumsq_codegen_testing::reference::evaluate_over;
 use sumsq_examples::pipelines::ALL;
@@ -43,6 +44,13 @@ fn named(case: &Case) -> [&'static str; 2] {
     ["root", case.application.by_hand(&Target::host(), &case.setup)]
 }
 
+/// Code of a case under a schedule of its application.
+fn named_code(case: &Case, name: &str) -> &'static Compiled {
+    static KNOWN: Shared<Compiled> = Shared::new();
+    let key = format!("{}, {:?}, {name}", case.application.name, case.setup);
+    KNOWN.get(key, || case.must(name, case.compiled(&case.schedule(name))))
+}
+
 #[test]
 fn every_application_is_listed() {
     let cases = cases();
@@ -58,15 +66,15 @@ fn shifted_domains() {
     for mut case in cases() {
         for name in named(&case) {
             let schedule = case.schedule(name);
-            let compiled = case.must(name, case.compiled(&schedule));
+            let compiled = named_code(&case, name);
             // Relaxed, the last lanes of a row may round in another way than the others.
             let alike = if schedule.to_string().contains("relaxed") { case.within } else { Within::Exactly };
             let (whole, part) = (case.whole(), inside(&case, &schedule));
-            let all = case.must(name, case.run(&compiled, &whole, 1));
+            let all = case.must(name, case.run(compiled, &whole, 1));
             case.compare(name, &all, &case.expected, &whole, case.within);
             for threads in [1, 3] {
                 let what = format!("`{name}`, {threads} threads, over {part:?}");
-                let came = case.must(&what, case.run(&compiled, &part, threads));
+                let came = case.must(&what, case.run(compiled, &part, threads));
                 case.compare(&what, &came, &case.expected, &part, case.within);
                 case.compare(&format!("{what}, of the whole"), &came, &all, &part, alike);
             }
@@ -74,7 +82,7 @@ fn shifted_domains() {
             case.origin = [-3 * period, 2 * period];
             let beside = whole.iter().enumerate().map(|(d, &(_, n))| (*case.origin.get(d).unwrap_or(&0), n));
             let what = format!("`{name}`, from {:?}", case.origin);
-            let came = case.must(&what, case.run(&compiled, &beside.collect(), 3));
+            let came = case.must(&what, case.run(compiled, &beside.collect(), 3));
             case.compare(&what, &came, &case.expected, &whole, case.within);
             case.compare(&format!("{what}, of the same"), &came, &all, &whole, alike);
             case.origin = [0, 0];
@@ -90,8 +98,8 @@ fn reference_evaluator() {
     for case in cases() {
         let domain = case.whole();
         let domains = vec![domain.clone(); case.pipeline.outputs.len()];
-        let code = named(&case).map(|s| (s, case.must(s, case.compiled(&case.schedule(s)))));
-        let bindings = case.must("inputs", case.bindings(&code[0].1, &domain));
+        let code = named(&case).map(|s| (s, named_code(&case, s)));
+        let bindings = case.must("inputs", case.bindings(code[0].1, &domain));
         let outputs = case.must("the reference", evaluate_over(&case.pipeline, &bindings, &domains));
         let outputs: Vec<Vec<f64>> = outputs.iter().map(numbers).collect();
         case.compare("the reference", &outputs, &case.expected, &domain, case.within);
