@@ -64,6 +64,8 @@ pub struct Trial {
     pub errors: Errors,
     /// True if they came to their end before their limit.
     pub ended: bool,
+    /// True if levels took over before [`Auto::patience`]: as a long way was seen.
+    pub early: bool,
     /// zeta, where the cheap kind goes by the model rule: it ends at k (Q_k - Q_{k-1}) <= zeta Q_k.
     pub zeta: Option<f64>,
 }
@@ -139,6 +141,9 @@ const SWITCH: usize = 2;
 
 /// Iterations with levels from which on the next step begins so.
 const WORTH: usize = 3;
+
+/// Systems that the cheap kind has solved in turn, behind which a long one is an exception.
+const MANY: usize = 4;
 
 /// Share that levels cost at most of what they take the place of, as the rate of the cheap kind tells it.
 const GAIN: f64 = 0.8;
@@ -237,11 +242,13 @@ impl Auto {
                 (iterations, with.setup + with.iteration * iterations as f64)
             }
         };
+        // One long system behind many short ones says nothing of the next.
+        let is_alone = matches!(of, Solved::Both(Trial { early: true, .. })) && self.systems >= MANY;
         (self.since, self.unsolved, self.systems) = (0, 0, 0);
         self.candidates[0].system = system;
         self.candidates[0].compilation = 0.0;
         self.replaced = self.replaced.filter(|&replaced| system <= replaced);
-        self.ahead = self.replaced.is_some() && cheap > WORTH;
+        self.ahead = self.replaced.is_some() && cheap > WORTH && !is_alone;
         if self.replaced.is_none() && !self.insists {
             self.choose();
         }
@@ -277,7 +284,7 @@ mod tests {
             switched: error(cheap),
             end: 1e-6 * error(cheap),
         };
-        Trial { measured, cheap, levels, errors, ended: true, zeta: None }
+        Trial { measured, cheap, levels, errors, ended: true, early: false, zeta: None }
     }
 
     #[test]
@@ -364,6 +371,22 @@ mod tests {
         assert!(!auto.pays_at_once(14, 1e9), "a set-up costs 15");
         assert!(auto.clone().with_free_compilation().pays_at_once(20, 69.0));
         assert!(!Auto::default().pays_at_once(20, 1e9));
+    }
+
+    /// A long system behind many short ones is followed by one that begins with the cheap kind, another one by levels.
+    #[test]
+    fn a_long_system_among_short_ones_is_an_exception() {
+        let early = || Solved::Both(Trial { early: true, ..trial(60, 10) });
+        let mut of = auto(0.0);
+        of.solved(Solved::Cheap(9));
+        let mut others = of.clone();
+        of.solved(early());
+        assert_eq!(of.first(), MULTIGRID);
+        (0..3).for_each(|_| others.solved(Solved::Cheap(9)));
+        others.solved(early());
+        assert_eq!((others.first(), others.next()), (None, MULTIGRID));
+        others.solved(early());
+        assert_eq!(others.first(), MULTIGRID);
     }
 
     #[test]

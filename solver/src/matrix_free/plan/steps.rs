@@ -393,7 +393,8 @@ impl OnPlan<'_> {
         };
         if self.go_on(radius, next)? {
             let done = self.run.failure.is_none() && self.iterate(auto.limit(switched.iterations, limit))?;
-            auto.solved(Solved::Both(self.tried(measured, switched)));
+            let early = auto.patience(limit).is_none_or(|patience| switched.iterations < patience);
+            auto.solved(Solved::Both(Trial { early, ..self.tried(measured, switched) }));
             return Ok(done);
         }
         auto.give_up();
@@ -470,6 +471,7 @@ impl OnPlan<'_> {
                 end: error(&end),
             },
             ended: !self.is_at_limit(),
+            early: false,
             zeta: by_model.then_some(self.run.options.forcing),
         }
     }
