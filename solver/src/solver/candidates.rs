@@ -29,17 +29,17 @@ const PER_GRAPH_OPERATION: f64 = 1.0;
 const PER_ENTRY: f64 = 15.0;
 
 /// While aggregation does, for every block of A, and for every product of an entry of it with one of T.
-const PER_BLOCK: f64 = 2000.0;
-const PER_PRODUCT: f64 = 19.0;
+const PER_BLOCK: f64 = 3600.0;
+const PER_PRODUCT: f64 = 34.0;
 
 /// The factor of both on grids, most of which are larger than caches.
-const ON_GRIDS: f64 = 2.5;
+const ON_GRIDS: f64 = 1.4;
 
 /// Iterations with multigrid, in iterations without.
 const GRID_ITERATION: f64 = 2.8;
 
 /// Share of the set-up that an iteration with aggregation costs beside what it does without.
-const AGGREGATE_CYCLE: f64 = 0.04;
+const AGGREGATE_CYCLE: f64 = 0.025;
 
 /// Bytes that memory moves while code of levels is loaded from where it is kept, and the plan grows by it. To compile it takes some twenty times
 /// as long, once.
