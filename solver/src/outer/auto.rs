@@ -43,7 +43,7 @@ impl Candidate {
 pub struct Errors {
     /// At d = 0.
     pub start: f64,
-    /// Where the rate of the cheap kind begins to count: the first decades are its easiest ones.
+    /// At the point from which on the rate of the cheap kind counts: the first decades are its easiest ones.
     pub measured: f64,
     /// At the first iteration with levels.
     pub switched: f64,
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(auto.first(), None);
     }
 
-    /// Where the cheap kind is seen to have a long way before it, levels take over at once.
+    /// Levels take over at once from a cheap kind that is seen to have a long way before it.
     #[test]
     fn a_long_way_is_a_reason_for_levels() {
         let auto = auto(100.0);

@@ -4,10 +4,10 @@
 //! r, add what comes up and smooth again; from 0 the first smoothing is S r, so nothing of it is kept.
 
 use crate::matrix_free::draft::{Draft, all};
-use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, scheduled, weight};
+use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, weight};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::preconditioner::hierarchy::smoother::{declare, entry};
-use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks, scheduled};
 use crate::matrix_free::preconditioner::is_not_zero;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;

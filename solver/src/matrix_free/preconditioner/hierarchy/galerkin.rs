@@ -6,10 +6,10 @@ use crate::matrix_free::draft::{Draft, coordinates, no_direction};
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, Stored, coarsened, is_own, terms_along};
-use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks, scheduled};
 use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::schedule::{Pairs, Strip};
-use crate::matrix_free::skeleton::{Scheduled, Span};
+use crate::matrix_free::skeleton::Scheduled;
 use crate::matrix_free::vectors::{Role, What};
 use std::collections::BTreeMap;
 use sumsq_codegen::{Expr, Func, RDom};
@@ -149,7 +149,7 @@ pub fn coarsen(grid: Grid) -> Vec<Scheduled> {
         Expr::call(parts[part].to_string(), grid.k.linear, at.to_vec(), channel)
     };
     product(&mut d, &grid, Pairs::First, &read);
-    scheduled(d, level_span(&grid))
+    scheduled(d, grid.level_span())
 }
 
 /// Adds J^T J and D on the next level, P^T A P, part by part, one pair after the other: for a row of elements along the last dim first, whose
@@ -272,17 +272,4 @@ pub fn level_points(grid: &Grid) -> Points {
     let rdom = RDom::new(names.enumerate().map(|(dim, v)| (v, Expr::from(0), grid.extent(dim))));
     let coordinates = (0..grid.space.dims).map(|d| rdom.var(d)).collect();
     Points { rdom, coordinates, strip: Strip::Level(grid.space.id, grid.level) }
-}
-
-/// Once for level 0, else for all levels before the coarsest.
-pub fn level_span(grid: &Grid) -> Span {
-    match grid.level {
-        0 => Span::Once,
-        from => grid.span(from, u8::MAX, false),
-    }
-}
-
-/// The finished pipeline over a span.
-pub fn scheduled(d: Draft, span: Span) -> Vec<Scheduled> {
-    d.finish().into_iter().map(|s| Scheduled { span, ..s }).collect()
 }

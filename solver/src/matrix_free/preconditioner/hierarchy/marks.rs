@@ -5,9 +5,8 @@
 
 use crate::matrix_free::domain::mask::{greatest, is_set};
 use crate::matrix_free::draft::Draft;
-use crate::matrix_free::preconditioner::hierarchy::Grid;
-use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_span, scheduled};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
+use crate::matrix_free::preconditioner::hierarchy::{Grid, scheduled};
 use crate::matrix_free::schedule::{Strip, grain};
 use crate::matrix_free::skeleton::Scheduled;
 use crate::matrix_free::vectors::{Role, VectorId, What};
@@ -33,7 +32,7 @@ pub fn marks(grid: Grid) -> Vec<Scheduled> {
     let live = next.id(Of::Live);
     let f = greatest(&mut d, &live.to_string(), (vars.len(), strip), [0, vector as i32], element);
     d.output(&f, live);
-    scheduled(d, level_span(&grid))
+    scheduled(d, grid.level_span())
 }
 
 /// Skips the vectors of the nest of `f` that hold no descendants of free elements of a level.

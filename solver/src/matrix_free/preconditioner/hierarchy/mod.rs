@@ -29,11 +29,11 @@ pub mod pattern;
 pub mod shape;
 pub mod smoother;
 
-use crate::matrix_free::draft::{coordinates, vars};
+use crate::matrix_free::draft::{Draft, coordinates, vars};
 use crate::matrix_free::params::Size;
 use crate::matrix_free::preconditioner::hierarchy::pattern::Pattern;
 use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, Of};
-use crate::matrix_free::skeleton::{Field, Skeleton, Space, Span};
+use crate::matrix_free::skeleton::{Field, Scheduled, Skeleton, Space, Span};
 use crate::matrix_free::vectors::{Extents, Initial, VectorId, What};
 use sumsq_codegen::{Expr, ScalarType, Var};
 
@@ -148,8 +148,21 @@ impl<'a> Grid<'a> {
         format!("{what}{}_m{}@{}", self.space.id.0, self.kind, self.level)
     }
 
+    /// Once for level 0, else for all levels before the coarsest.
+    pub fn level_span(&self) -> Span {
+        match self.level {
+            0 => Span::Once,
+            from => self.span(from, u8::MAX, false),
+        }
+    }
+
     /// The levels from 1 to before the coarsest, of which those below `from` and from `to` on are left out.
     pub fn span(&self, from: u8, to: u8, descending: bool) -> Span {
         Span::Levels { space: self.space.id, from, to, descending }
     }
+}
+
+/// The finished pipeline over a span.
+pub fn scheduled(d: Draft, span: Span) -> Vec<Scheduled> {
+    d.finish().into_iter().map(|s| Scheduled { span, ..s }).collect()
 }

@@ -2,10 +2,10 @@
 
 use crate::matrix_free::draft::{Draft, coordinates};
 use crate::matrix_free::params::Number;
-use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, level_span, scheduled};
+use crate::matrix_free::preconditioner::hierarchy::galerkin::level_points;
 use crate::matrix_free::preconditioner::hierarchy::pattern::{Stored, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
-use crate::matrix_free::preconditioner::hierarchy::{Grid, marks};
+use crate::matrix_free::preconditioner::hierarchy::{Grid, marks, scheduled};
 use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::schedule::{Pairs, Strip};
 use crate::matrix_free::skeleton::{Scheduled, Span};
@@ -102,5 +102,5 @@ pub fn smoother(grid: Grid) -> Vec<Scheduled> {
     d.output(&f, grid.id(Of::Smoother));
     d.map(&f, strip);
     marks::skip(&mut d, &grid, &f, &grid.at());
-    scheduled(d, level_span(&grid))
+    scheduled(d, grid.level_span())
 }
