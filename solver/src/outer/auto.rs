@@ -7,7 +7,9 @@
 //! better one alone would have (the rule of who rents skis until buying them would have cost as much). It is the sum over systems that counts:
 //! a hard one among many easy ones is no reason for levels. Systems that the cheap kind has left unsolved at the limit of iterations are, once
 //! their iterations alone have cost as much as one system with levels: nobody knows what their solutions would have cost. The code of such kinds
-//! is compiled when it is first needed: until all systems have cost as much as that, levels wait, too.
+//! is loaded when it is first needed: until all systems have cost as much as that, levels wait, too.
+//!
+//! Where PCG is seen to have a long way before it ([`crate::outer::course`]), levels do not wait for any of that: what is left of one system would pay for them.
 //!
 //! Behind a trial it is known where PCG was led, and so how far the cheap kind was from there, how fast it came nearer, and when its own rule
 //! would have ended it. Levels pay if they cost less.
@@ -26,7 +28,7 @@ pub struct Candidate {
     pub iteration: f64,
     /// A whole linear system: a guess, then what the last one has cost.
     system: f64,
-    /// Making its code, 0 once that is there.
+    /// Loading its code, 0 once that is there.
     compilation: f64,
 }
 
