@@ -75,6 +75,20 @@ fn the_order_of_terms_stays() {
     agree(&p, &schedule(STRIPS), &b, &[SIZE.to_vec()]);
 }
 
+/// Lanes of the domain that have one place add up there, also where the loop over places is inside of them.
+#[test]
+fn lanes_meet() {
+    for way in WAYS {
+        let (p, b) = scatter(way, |f, e| f + e);
+        for order in ["y, x, rx, ro, ri", "y, ri, x, rx, ro", "ri, y, x, rx, ro"] {
+            let text = format!(
+                "out.update(0): gather(y) gather(x) split(ry, ro, ri, 8, guard) reorder({order}) vectorize(ri)"
+            );
+            agree(&p, &schedule(&text), &b, &[SIZE.to_vec()]);
+        }
+    }
+}
+
 /// A strip of rows has one loop inside of the domain's, none for its rows, and goes through the rows alone that reach it.
 #[test]
 fn only_rows_that_reach_a_strip_are_read() {

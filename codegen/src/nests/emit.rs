@@ -17,7 +17,7 @@ use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
 use crate::nests::slots::{Emit, Item, Mode};
 use crate::nests::walk::Walk;
-use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
+use crate::plan::plans::{Dim, FuncPlan, Level, Stage, illegal};
 use crate::schedule::{ForKind, LoopLevel};
 
 /// Loops of constant extents (vectors, copies, threads) are at most that long.
@@ -188,7 +188,10 @@ impl<'p> Walk<'p> {
             let body = bind(var, min.clone(), body);
             return Ok(if some { body } else { branch(min.le(&max).likely(), body, None) });
         }
-        if let Some((value, body)) = only_value(&var, &body).filter(|_| kind == ForKind::Serial) {
+        // Lanes of a reduction that have different values add to one element in each iteration, and in none at once.
+        let lanes = |d: &Dim| d.reduction && matches!(d.kind, ForKind::Vectorized | ForKind::GpuLane);
+        let is_serial = kind == ForKind::Serial && !cx.s.dims.iter().any(lanes);
+        if let Some((value, body)) = only_value(&var, &body).filter(|_| is_serial) {
             let v = Expr::var(var.clone());
             return Ok(bind(var, value, branch(min.le(&v).and(v.le(&max)), body, None)));
         }

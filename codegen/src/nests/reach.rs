@@ -3,7 +3,8 @@
 //! A condition of a reduction domain may say that a pure variable equals what an iteration computes, as `gather` makes it:
 //! - The bounds of both in one iteration of the outermost reduction loop must meet, which is tested there. So a block of the variable's values costs no
 //!   sweep over the whole domain, but over the rows that reach it. Bounds that read memory are left out: they cost as much as what they save.
-//! - A serial loop over the variable has one iteration at most, and is none: the variable is bound to that value, if it is one of the loop's.
+//! - A serial loop over the variable has one iteration at most, and is none: the variable is bound to that value, if it is one of the loop's. Around
+//!   it no loop of the domain may be one of lanes, which would each have a value.
 
 use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::poly::{Mono, is_index};
