@@ -6,6 +6,7 @@ use super::plan::{Dimension, Plan, UpdatePlan};
 use super::tape::Calls;
 use super::{Bindings, Realization, Value};
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 use sumsq_codegen::error::Error;
 use sumsq_codegen::expr::Name;
@@ -22,9 +23,6 @@ type Values<N> = Rc<[N]>;
 pub(super) type Planes<N> = Vec<Vec<N>>;
 /// Inclusive range of one dimension.
 type Range = (i32, i32);
-
-/// Domains of more points than this have their corners looked at first.
-const FEW: u64 = 64;
 
 /// The most points of a box that an update sweeps over.
 const MAX_BOX: u64 = 1 << 26;
@@ -262,64 +260,36 @@ impl<N: Number> Machine<'_, N> {
             };
             u.pure_dims.iter().map(range).collect()
         };
-        self.look_ahead(f, u, &ranges);
         for pure in self.points(&ranges)? {
-            let domain = self.domain(u, &pure)?;
-            for reduction in self.points(&domain)? {
+            let bounds = u.bounds.run(&pure, self)?;
+            let bound = |i: usize| bounds[i].value().as_int().unwrap_or(0);
+            let ranges: Vec<Range> = (0..bounds.len() / 2)
+                .map(|i| (bound(2 * i) as i32, (bound(2 * i) + bound(2 * i + 1).max(0) - 1) as i32))
+                .collect();
+            for reduction in self.points(&ranges)? {
                 self.store_one(f, u, &[&pure[..], &reduction[..]].concat())?;
             }
         }
         Ok(())
     }
 
-    /// The reduction domain at a pure point.
-    fn domain(&mut self, u: &UpdatePlan<N>, pure: &[i64]) -> Result<Vec<Range>, Error> {
-        let bounds = u.bounds.run(pure, self)?;
-        let bound = |i: usize| bounds[i].value().as_int().unwrap_or(0);
-        let range = |i: usize| (bound(2 * i) as i32, (bound(2 * i) + bound(2 * i + 1).max(0) - 1) as i32);
-        Ok((0..bounds.len() / 2).map(range).collect())
-    }
-
-    /// Computes the corners of an update's domain and drops them. What is read of another Func with updates is read far apart then, and
-    /// its box has to grow no more: from point to point, all its updates would run again for each.
-    fn look_ahead(&mut self, f: usize, u: &UpdatePlan<N>, ranges: &[Range]) {
-        let wanted = self.states[f].running.as_ref().map(|s| s.wanted.clone());
-        let is_large = |domain: &[Range]| (FEW..=MAX_BOX).contains(&volume(&[ranges, domain].concat()));
-        for pure in corners(ranges) {
-            let Some(domain) = self.domain(u, &pure).ok().filter(|d| is_large(d)) else { continue };
-            for reduction in corners(&domain) {
-                let _ = self.assignment(f, u, &[&pure[..], &reduction[..]].concat());
-            }
-        }
-        if let (Some(slice), Some(wanted)) = (&mut self.states[f].running, wanted) {
-            slice.wanted = wanted;
-        }
-    }
-
-    /// The coordinates and values of an assignment, if its predicate holds.
-    fn assignment(
-        &mut self,
-        f: usize,
-        u: &UpdatePlan<N>,
-        vars: &[i64],
-    ) -> Result<Option<(Point, Vec<N>)>, Error> {
+    /// One assignment of an update, if its predicate holds.
+    fn store_one(&mut self, f: usize, u: &UpdatePlan<N>, vars: &[i64]) -> Result<(), Error> {
         if let Some(predicate) = &u.predicate
             && predicate.run(vars, self)?.iter().any(|holds| holds.value() == Value::Int(0))
         {
-            return Ok(None);
+            return Ok(());
         }
-        let mut at = u.body.run(vars, self)?;
-        let values = at.split_off(self.plans[f].dimensions.len());
-        let at = at.iter().map(|v| v.value().as_int().unwrap_or(0) as i32).collect();
-        Ok(Some((at, values)))
-    }
-
-    /// One assignment of an update, if its predicate holds.
-    fn store_one(&mut self, f: usize, u: &UpdatePlan<N>, vars: &[i64]) -> Result<(), Error> {
-        if let Some((at, values)) = self.assignment(f, u, vars)?
-            && let Some(slice) = &mut self.states[f].running
-        {
-            slice.values.insert(at, values.into());
+        let results = u.body.run(vars, self)?;
+        let (at, values) = results.split_at(self.plans[f].dimensions.len());
+        let at: Point = at.iter().map(|v| v.value().as_int().unwrap_or(0) as i32).collect();
+        if let Some(slice) = &mut self.states[f].running {
+            match slice.values.entry(at) {
+                Entry::Occupied(mut e) => *e.get_mut() = values.into(),
+                Entry::Vacant(e) => {
+                    e.insert(values.into());
+                }
+            }
         }
         Ok(())
     }
@@ -359,18 +329,6 @@ fn covers(bounds: &[Range], point: &[i32], dimensions: &[Dimension]) -> bool {
         .zip(bounds)
         .zip(dimensions)
         .all(|((c, r), d)| *d != Dimension::Boxed || (r.0..=r.1).contains(c))
-}
-
-/// The number of points in a product of ranges.
-fn volume(ranges: &[Range]) -> u64 {
-    let count = |r: &Range| (i64::from(r.1) - i64::from(r.0) + 1).max(0) as u64;
-    ranges.iter().map(count).fold(1, u64::saturating_mul)
-}
-
-/// The first and last coordinates of ranges that are not empty, in every combination.
-fn corners(ranges: &[Range]) -> Vec<Vec<i64>> {
-    let both = |at: &Vec<i64>, r: &Range| [r.0, r.1].map(|c| [&at[..], &[c.into()]].concat());
-    ranges.iter().fold(vec![vec![]], |all, r| all.iter().flat_map(|at| both(at, r)).collect())
 }
 
 /// The least box that contains both.
