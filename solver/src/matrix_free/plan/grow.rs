@@ -16,7 +16,7 @@ impl Plan {
     /// A plan that goes on from another one of the same problem, at its x and with its scales of D. The other one is of no use then; where this fails, it is as it was.
     ///
     /// # Errors
-    /// Too little memory for both, or a failure of the engine.
+    /// Too little memory, which is told before anything goes over, or a failure of the engine.
     pub(crate) fn grown(
         k: Arc<Outline>,
         modules: &Modules,
