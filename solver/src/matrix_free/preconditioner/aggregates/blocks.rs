@@ -1,8 +1,6 @@
-//! Sparse matrices of dense blocks of one size.
-//!
-//! Products run along rows of blocks, in a way that compilers turn into SIMD: of B^T x and B^T C with a block B. So matrices that are
-//! multiplied by vectors have their blocks transposed in memory.
+//! Sparse matrices of dense blocks of one size. Those that are multiplied by vectors have their blocks transposed in memory, as [`loops`] have it.
 
+use crate::matrix_free::preconditioner::aggregates::loops::{self, RowOfProduct, add_product, add_products};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::problem::aggregates::NOISE;
 use smallvec::SmallVec;
@@ -149,16 +147,9 @@ impl<S: Number> Blocks<S> {
 
     /// The blocks of a row, with their columns.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (u32, &[S])> {
-        self.row_from(row, 0)
-    }
-
-    /// Those from a column on.
-    fn row_from(&self, row: usize, column: u32) -> impl Iterator<Item = (u32, &[S])> {
-        let columns = self.pattern.row(row);
-        let first = if column == 0 { 0 } else { columns.partition_point(|c| *c < column) };
-        let begin = (self.pattern.starts[row] + first) * self.size();
-        let end = self.pattern.starts[row + 1] * self.size();
-        columns[first..].iter().copied().zip(self.values[begin..end].chunks_exact(self.size().max(1)))
+        let own = self.pattern.starts[row]..self.pattern.starts[row + 1];
+        let blocks = &self.values[own.start * self.size()..own.end * self.size()];
+        self.pattern.columns[own].iter().copied().zip(blocks.chunks_exact(self.size().max(1)))
     }
 
     /// Has another pattern and size of blocks from now on, in the memory that it has; numbers are whatever they were.
@@ -197,19 +188,14 @@ impl<S: Number> Blocks<S> {
     /// Makes it the product of two matrices, A stored with transposed blocks, on a pattern that has all of its blocks.
     pub fn multiply(&mut self, pool: &Pool, a: &Blocks<S>, b: &Blocks<S>, pattern: Arc<Pattern>) {
         self.reshape(pattern.clone(), a.width, b.width);
-        let size = self.size();
-        each_ragged(pool, &mut self.values, &pattern.starts, size, |i, out| {
+        let shape = [a.height, a.width, b.width];
+        each_ragged(pool, &mut self.values, &pattern.starts, a.width * b.width, |i, out| {
             out.fill(S::default());
-            let columns = pattern.row(i);
-            for (j, left) in a.row(i) {
-                let mut blocks = columns.iter().zip(out.chunks_exact_mut(size));
-                for (column, right) in b.row(j as usize) {
-                    // Both ascend.
-                    if let Some((_, out)) = blocks.find(|(c, _)| **c == column) {
-                        add_blocks(left, right, [a.width, b.width], out);
-                    }
-                }
-            }
+            let own = a.pattern.starts[i]..a.pattern.starts[i + 1];
+            let lefts = &a.values[own.start * a.size()..own.end * a.size()];
+            let rows = a.pattern.columns[own].iter().copied();
+            let (columns, others) = (pattern.row(i), false);
+            loops::run(shape, RowOfProduct { lefts, rows, b, first: 0, columns, others, out });
         });
     }
 
@@ -223,19 +209,14 @@ impl<S: Number> Blocks<S> {
         pattern: Arc<Pattern>,
     ) {
         self.reshape(pattern.clone(), b.width, a.width);
-        let size = self.size();
-        each_ragged(pool, &mut self.values, &pattern.starts, size, |i, out| {
+        let shape = [b.height, b.width, a.width];
+        each_ragged(pool, &mut self.values, &pattern.starts, a.width * b.width, |i, out| {
             out.fill(S::default());
-            let own = pattern.row(i);
-            for (row, left) in a.column(i) {
-                let mut blocks = own.iter().zip(out.chunks_exact_mut(size));
-                for (column, right) in b.row_from(row as usize, i as u32) {
-                    // Both ascend.
-                    if let Some((_, out)) = blocks.find(|(c, _)| **c == column) {
-                        add_blocks(right, left, [b.width, a.width], out);
-                    }
-                }
-            }
+            let own = a.of.starts[i]..a.of.starts[i + 1];
+            let lefts = &a.values[own.start * a.size()..own.end * a.size()];
+            let rows = a.of.blocks[own].iter().map(|(row, _)| *row);
+            let (columns, first, others) = (pattern.row(i), i as u32, true);
+            loops::run(shape, RowOfProduct { lefts, rows, b, first, columns, others, out });
         });
         self.mirror();
     }
@@ -266,6 +247,11 @@ pub struct Columns<S> {
 }
 
 impl<S: Number> Columns<S> {
+    /// Values of a block.
+    fn size(&self) -> usize {
+        self.height * self.width
+    }
+
     /// Takes the numbers of a matrix.
     pub fn keep(&mut self, pool: &Pool, columns: &Arc<ByColumns>, m: &Blocks<S>) {
         let size = m.size();
@@ -278,7 +264,7 @@ impl<S: Number> Columns<S> {
 
     /// The blocks of a column, with their rows.
     pub fn column(&self, column: usize) -> impl Iterator<Item = (u32, &[S])> {
-        let (own, size) = (self.of.starts[column]..self.of.starts[column + 1], self.height * self.width);
+        let (own, size) = (self.of.starts[column]..self.of.starts[column + 1], self.size());
         let rows = self.of.blocks[own.clone()].iter().map(|(row, _)| *row);
         rows.zip(self.values[own.start * size..own.end * size].chunks_exact(size.max(1)))
     }
@@ -287,30 +273,11 @@ impl<S: Number> Columns<S> {
     pub fn apply_transposed(&self, pool: &Pool, x: &[S], y: &mut [S]) {
         each(pool, y, self.width, |column, y| {
             y.fill(S::default());
-            let (own, size) = (self.of.starts[column]..self.of.starts[column + 1], self.height * self.width);
+            let (own, size) = (self.of.starts[column]..self.of.starts[column + 1], self.size());
             let rows = &self.of.blocks[own.clone()];
             add_products(&self.values[own.start * size..own.end * size], |n| rows[n].0, self.height, x, y);
         });
     }
-}
-
-/// Calls a loop with the width of its rows known to the compiler, where it is a usual one.
-macro_rules! with_width {
-    ($width:expr, $f:ident($($arg:expr),*)) => {
-        match $width {
-            1 => $f::<_, 1>($($arg),*),
-            2 => $f::<_, 2>($($arg),*),
-            3 => $f::<_, 3>($($arg),*),
-            4 => $f::<_, 4>($($arg),*),
-            5 => $f::<_, 5>($($arg),*),
-            6 => $f::<_, 6>($($arg),*),
-            7 => $f::<_, 7>($($arg),*),
-            8 => $f::<_, 8>($($arg),*),
-            9 => $f::<_, 9>($($arg),*),
-            12 => $f::<_, 12>($($arg),*),
-            width => any_width::$f(width, $($arg),*),
-        }
-    };
 }
 
 /// y = D^-1 x, with the inverses of D's blocks, which are symmetric.
@@ -319,154 +286,4 @@ pub fn apply_inverse<S: Number>(pool: &Pool, inverse: &[S], block: usize, x: &[S
         y.fill(S::default());
         add_product(&inverse[e * block * block..][..block * block], &x[e * block..][..block], y);
     });
-}
-
-/// y += B^T x.
-pub fn add_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
-    with_width!(y.len(), product(block, x, y))
-}
-
-/// y += the sum of B^T x over blocks that lie one behind the other; block n has the x of element `at(n)`.
-pub fn add_products<S: Number>(blocks: &[S], at: impl Fn(usize) -> u32, height: usize, x: &[S], y: &mut [S]) {
-    with_width!(y.len(), products(blocks, at, height, x, y))
-}
-
-/// out += A^T B, with so many columns of A and of B.
-pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out: &mut [S]) {
-    if height == width && a.len() == height * width {
-        with_width!(width, square(a, b, out))
-    } else {
-        with_width!(width, blocks(a, b, height, out))
-    }
-}
-
-/// y += the diagonal of B^T D B, D a diagonal.
-pub fn add_squares<S: Number>(block: &[S], diagonal: &[S], y: &mut [S]) {
-    with_width!(y.len(), squares(block, diagonal, y))
-}
-
-fn squares<S: Number, const W: usize>(block: &[S], diagonal: &[S], y: &mut [S]) {
-    let Some(y) = y.first_chunk_mut::<W>() else { return };
-    let mut sum = *y;
-    for (row, d) in block.as_chunks::<W>().0.iter().zip(diagonal) {
-        for j in 0..W {
-            sum[j] += row[j] * row[j] * *d;
-        }
-    }
-    *y = sum;
-}
-
-fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
-    let Some(y) = y.first_chunk_mut::<W>() else { return };
-    let mut sum = *y;
-    for (row, x) in block.as_chunks::<W>().0.iter().zip(x) {
-        for j in 0..W {
-            sum[j] += row[j] * *x;
-        }
-    }
-    *y = sum;
-}
-
-fn products<S: Number, const W: usize>(
-    blocks: &[S],
-    at: impl Fn(usize) -> u32,
-    height: usize,
-    x: &[S],
-    y: &mut [S],
-) {
-    let Some(y) = y.first_chunk_mut::<W>() else { return };
-    // Two sums in registers: an addition waits for the one before the last.
-    let (mut even, mut odd) = ([S::default(); W], [S::default(); W]);
-    for (n, block) in blocks.as_chunks::<W>().0.chunks_exact(height.max(1)).enumerate() {
-        let (pairs, last) = block.as_chunks::<2>();
-        let (x, x_last) = x[at(n) as usize * height..][..height].as_chunks::<2>();
-        for ([a, b], [x, y]) in pairs.iter().zip(x) {
-            for j in 0..W {
-                even[j] += a[j] * *x;
-                odd[j] += b[j] * *y;
-            }
-        }
-        for (row, x) in last.iter().zip(x_last) {
-            for j in 0..W {
-                even[j] += row[j] * *x;
-            }
-        }
-    }
-    for j in 0..W {
-        y[j] += even[j] + odd[j];
-    }
-}
-
-fn blocks<S: Number, const W: usize>(a: &[S], b: &[S], height: usize, out: &mut [S]) {
-    let b = b.as_chunks::<W>().0;
-    for (i, out) in out.as_chunks_mut::<W>().0.iter_mut().enumerate() {
-        let mut sum = *out;
-        for (a, b) in a.chunks_exact(height).zip(b) {
-            for j in 0..W {
-                sum[j] += a[i] * b[j];
-            }
-        }
-        *out = sum;
-    }
-}
-
-/// As [`blocks`], all of them square: every place is known to the compiler.
-fn square<S: Number, const W: usize>(a: &[S], b: &[S], out: &mut [S]) {
-    let (a, b, out) = (a.as_chunks::<W>().0, b.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
-    let (Some(a), Some(b), Some(out)) =
-        (a.first_chunk::<W>(), b.first_chunk::<W>(), out.first_chunk_mut::<W>())
-    else {
-        return;
-    };
-    for i in 0..W {
-        let mut sum = out[i];
-        for t in 0..W {
-            for j in 0..W {
-                sum[j] += a[t][i] * b[t][j];
-            }
-        }
-        out[i] = sum;
-    }
-}
-
-/// The same loops for any width.
-mod any_width {
-    use super::Number;
-
-    pub fn square<S: Number>(width: usize, a: &[S], b: &[S], out: &mut [S]) {
-        blocks(width, a, b, width, out);
-    }
-
-    pub fn squares<S: Number>(width: usize, block: &[S], diagonal: &[S], y: &mut [S]) {
-        for (row, d) in block.chunks_exact(width).zip(diagonal) {
-            y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *m * *d);
-        }
-    }
-
-    pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
-        for (row, x) in block.chunks_exact(width).zip(x) {
-            y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *x);
-        }
-    }
-
-    pub fn products<S: Number>(
-        width: usize,
-        blocks: &[S],
-        at: impl Fn(usize) -> u32,
-        height: usize,
-        x: &[S],
-        y: &mut [S],
-    ) {
-        for (n, block) in blocks.chunks_exact((height * width).max(1)).enumerate() {
-            product(width, block, &x[at(n) as usize * height..][..height], y);
-        }
-    }
-
-    pub fn blocks<S: Number>(width: usize, a: &[S], b: &[S], height: usize, out: &mut [S]) {
-        for (a, b) in a.chunks_exact(height).zip(b.chunks_exact(width)) {
-            for (a, out) in a.iter().zip(out.chunks_exact_mut(width)) {
-                out.iter_mut().zip(b).for_each(|(out, b)| *out += *a * *b);
-            }
-        }
-    }
 }

@@ -1,8 +1,10 @@
 //! Small dense matrices: blocks of elements and what aggregates hold of candidates.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Number, add_blocks, add_product};
+use crate::matrix_free::preconditioner::aggregates::blocks::Number;
+use crate::matrix_free::preconditioner::aggregates::loops::{add_blocks, multiply_rows};
 use crate::problem::aggregates::DEPENDENT;
-use smallvec::{SmallVec, smallvec};
+use nalgebra::{Cholesky, DMatrix};
+use smallvec::SmallVec;
 
 /// Rows of blocks that need no memory but the stack's.
 pub const MOST: usize = 16;
@@ -14,11 +16,9 @@ pub const MOST: usize = 16;
 /// to rounding where columns are independent to the square root of that (Yamamoto and others, Roundoff error analysis of the CholeskyQR2 algorithm,
 /// 2015).
 pub fn orthonormalise(b: &mut [f64], k: usize, r: &mut [f64]) {
-    let mut memory = vec![0.0; 4 * k * k + k];
+    let mut memory = vec![0.0; 3 * k * k];
     let (gram, others) = memory.split_at_mut(k * k);
-    let (factor, others) = others.split_at_mut(k * k);
-    let (inverse, others) = others.split_at_mut(k * k);
-    let (before, row) = others.split_at_mut(k * k);
+    let (factor, inverse) = others.split_at_mut(k * k);
     r.fill(0.0);
     (0..k).for_each(|i| r[i * k + i] = 1.0);
     for _ in 0..2 {
@@ -26,16 +26,9 @@ pub fn orthonormalise(b: &mut [f64], k: usize, r: &mut [f64]) {
         add_blocks(b, b, [k, k], gram);
         triangle(gram, k, factor);
         invert_triangle(factor, k, inverse);
-        for of in b.chunks_exact_mut(k) {
-            row.fill(0.0);
-            add_product(inverse, of, row);
-            of.copy_from_slice(row);
-        }
-        before.copy_from_slice(r);
-        r.fill(0.0);
-        for (row, r) in factor.chunks_exact(k).zip(r.chunks_exact_mut(k)) {
-            add_product(before, row, r);
-        }
+        multiply_rows(b, inverse, k);
+        multiply_rows(factor, r, k);
+        r.copy_from_slice(factor);
     }
 }
 
@@ -69,58 +62,98 @@ fn invert_triangle(u: &[f64], k: usize, inverse: &mut [f64]) {
 pub fn invert<S: Number>(a: &[S], n: usize, inverse: &mut [S]) {
     let a = |i: usize, j: usize| -> f64 { a[i * n + j].into() };
     let rows: SmallVec<[usize; MOST]> = (0..n).filter(|&i| a(i, i) > 0.0).collect();
-    let m = rows.len();
-    let mut l: SmallVec<[f64; MOST * MOST]> = smallvec![0.0; m * m];
-    for (i, &row) in rows.iter().enumerate() {
-        rows[..=i].iter().enumerate().for_each(|(j, &column)| l[i * m + j] = a(row, column));
-        l[i * m + i] *= 1.0 + S::SHIFT;
-    }
-    // Loops of a length that the compiler knows, where it is a usual one.
-    let is_positive = match m {
-        3 => invert_positive(3, &mut l),
-        6 => invert_positive(6, &mut l),
-        m => invert_positive(m, &mut l),
+    let (rows, m) = (&rows[..], rows.len());
+    let mut memory = [0.0; MOST * MOST];
+    let mut more = vec![];
+    let l = match memory.get_mut(..m * m) {
+        Some(l) => l,
+        None => {
+            more.resize(m * m, 0.0);
+            &mut more[..]
+        }
     };
-    for (i, &row) in rows.iter().enumerate() {
+    for (i, own) in l.chunks_exact_mut(m.max(1)).enumerate() {
+        for j in 0..i + 1 {
+            own[j] = a(rows[i], rows[j]);
+        }
+        own[i] *= 1.0 + S::SHIFT;
+    }
+    let is_positive = invert_positive(m, l);
+    for i in 0..m {
         if !is_positive {
-            inverse[row * n + row] = S::nearest(1.0 / a(row, row));
+            inverse[rows[i] * n + rows[i]] = S::nearest(1.0 / a(rows[i], rows[i]));
             continue;
         }
-        for (j, &column) in rows[..=i].iter().enumerate() {
+        for j in 0..i + 1 {
             // Symmetric to the last bit.
             let entry = S::nearest(l[i * m + j]);
-            (inverse[row * n + column], inverse[column * n + row]) = (entry, entry);
+            inverse[rows[i] * n + rows[j]] = entry;
+            inverse[rows[j] * n + rows[i]] = entry;
         }
     }
 }
 
 /// Makes the lower triangle of a symmetric matrix that of its inverse, by Cholesky; false, and it is whatever it is, where that is not positive.
-#[inline(always)]
 fn invert_positive(m: usize, l: &mut [f64]) -> bool {
-    let l = &mut l[..m * m];
-    for j in 0..m {
-        let pivot = l[j * m + j] - (0..j).map(|s| l[j * m + s] * l[j * m + s]).sum::<f64>();
+    // Loops of a length that the compiler knows, where it is a usual one.
+    match m {
+        0 => true,
+        1 => of_size::<1>(l),
+        2 => of_size::<2>(l),
+        3 => of_size::<3>(l),
+        4 => of_size::<4>(l),
+        5 => of_size::<5>(l),
+        6 => of_size::<6>(l),
+        7 => of_size::<7>(l),
+        8 => of_size::<8>(l),
+        9 => of_size::<9>(l),
+        12 => of_size::<12>(l),
+        _ => {
+            let whole = DMatrix::from_fn(m, m, |i, j| l[i.max(j) * m + i.min(j)]);
+            let Some(factor) = Cholesky::new(whole) else { return false };
+            l.copy_from_slice(factor.inverse().as_slice());
+            true
+        }
+    }
+}
+
+fn of_size<const M: usize>(l: &mut [f64]) -> bool {
+    let Some(l) = l.as_chunks_mut::<M>().0.first_chunk_mut::<M>() else { return false };
+    for j in 0..M {
+        let mut pivot = l[j][j];
+        for s in 0..j {
+            pivot -= l[j][s] * l[j][s];
+        }
         if pivot <= 0.0 || pivot.is_nan() {
             return false;
         }
         // The diagonal holds 1 / L_jj: nothing is multiplied by L_jj.
-        let own = 1.0 / pivot.sqrt();
-        for i in j + 1..m {
-            let rest = l[i * m + j] - (0..j).map(|s| l[i * m + s] * l[j * m + s]).sum::<f64>();
-            l[i * m + j] = rest * own;
+        l[j][j] = 1.0 / pivot.sqrt();
+        for i in j + 1..M {
+            let mut rest = l[i][j];
+            for s in 0..j {
+                rest -= l[i][s] * l[j][s];
+            }
+            l[i][j] = rest * l[j][j];
         }
-        l[j * m + j] = own;
     }
     // L^-1 in place of L, columns and rows from the last ones.
-    for j in (0..m).rev() {
-        for i in (j + 1..m).rev() {
-            let sum: f64 = (j + 1..=i).map(|s| l[i * m + s] * l[s * m + j]).sum();
-            l[i * m + j] = -sum * l[j * m + j];
+    for j in (0..M).rev() {
+        for i in (j + 1..M).rev() {
+            let mut sum = 0.0;
+            for s in j + 1..i + 1 {
+                sum += l[i][s] * l[s][j];
+            }
+            l[i][j] = -sum * l[j][j];
         }
     }
-    for i in 0..m {
-        for j in 0..=i {
-            l[i * m + j] = (i..m).map(|s| l[s * m + i] * l[s * m + j]).sum();
+    for i in 0..M {
+        for j in 0..i + 1 {
+            let mut sum = 0.0;
+            for s in i..M {
+                sum += l[s][i] * l[s][j];
+            }
+            l[i][j] = sum;
         }
     }
     true
@@ -130,7 +163,6 @@ fn invert_positive(m: usize, l: &mut [f64]) -> bool {
 mod tests {
     use super::*;
     use crate::problem::aggregates;
-    use nalgebra::DMatrix;
 
     /// Rows whose diagonal is 0 take no part, also where the matrix needs more memory than the stack's.
     #[test]

@@ -1,9 +1,10 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{
-    Blocks, ByColumns, Columns, Number, Pattern, add_blocks, add_squares, apply_inverse,
+    Blocks, ByColumns, Columns, Number, Pattern, apply_inverse,
 };
 use crate::matrix_free::preconditioner::aggregates::dense::{MOST, invert, orthonormalise};
+use crate::matrix_free::preconditioner::aggregates::loops::{self, SmoothRow, add_squares};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, each_with, sum};
 use crate::problem::aggregates::{self, NONE, POWER_STEPS, SAFETY};
 use smallvec::{SmallVec, smallvec};
@@ -211,24 +212,24 @@ impl<S: Number> Level<S> {
             (aggregate != NONE).then(|| (aggregate, &self.t[place..place + block * k]))
         };
         self.p.reshape(shape.p.clone(), block, k);
-        let (a, smoother) = (&self.a, &self.smoother);
+        let (a, smoother, square) = (&self.a, &self.smoother, block * block);
         each_ragged(pool, &mut self.p.values, &shape.p.starts, block * k, |e, out| {
             let mut at: SmallVec<[S; 4 * MOST * MOST]> = smallvec![S::default(); out.len()];
             let columns = shape.p.row(e);
-            let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate) * block * k;
-            for (f, a) in a.row(e) {
-                if let Some((aggregate, t)) = of(f as usize) {
-                    add_blocks(a, t, [block, k], &mut at[place(aggregate)..][..block * k]);
-                }
-            }
-            at.iter_mut().for_each(|v| *v = S::default() - *v);
-            out.fill(S::default());
-            let smoother = &smoother[e * block * block..][..block * block];
-            for (at, out) in at.chunks(block * k).zip(out.chunks_mut(block * k)) {
-                add_blocks(smoother, at, [block, k], out);
-            }
+            let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate);
+            let own = a.pattern.starts[e]..a.pattern.starts[e + 1];
+            let terms = a.pattern.columns[own.clone()].iter().enumerate();
+            let terms = terms.filter_map(|(n, &f)| of(f as usize).map(|(i, t)| (n, place(i), t)));
+            let row = SmoothRow {
+                a: &a.values[own.start * square..own.end * square],
+                terms,
+                smoother: &smoother[e * square..][..square],
+                at: &mut at,
+                out,
+            };
+            loops::run([block, block, k], row);
             if let Some((aggregate, t)) = of(e) {
-                out[place(aggregate)..].iter_mut().zip(t).for_each(|(out, t)| *out += *t);
+                out[place(aggregate) * block * k..].iter_mut().zip(t).for_each(|(out, t)| *out += *t);
             }
         });
     }
@@ -309,8 +310,9 @@ fn square<S: Number>(block: &[S]) -> f64 {
     let (fours, rest) = block.as_chunks::<4>();
     let mut sums = [0.0f64; 4];
     for four in fours {
-        for (sum, &v) in sums.iter_mut().zip(four) {
-            *sum += v.into() * v.into();
+        for j in 0..4 {
+            let v: f64 = four[j].into();
+            sums[j] += v * v;
         }
     }
     sums.iter().sum::<f64>() + rest.iter().map(|&v| v.into() * v.into()).sum::<f64>()

@@ -14,7 +14,7 @@
 //! | [`level`] | a level, and the next one made of it |
 //! | [`hierarchy`] | all levels of a space |
 //! | [`cycle`] | what the coarser levels make of r |
-//! | [`blocks`], [`dense`] | sparse matrices of blocks; small dense ones |
+//! | [`blocks`], [`loops`], [`dense`] | sparse matrices of blocks; their arithmetic; small dense ones |
 //! | [`rows`] | loops over rows on a pool |
 //!
 //! Every number is computed row by row in a fixed order: bits do not depend on the number of threads. Matrices and vectors are in the precision of
@@ -26,6 +26,7 @@ pub mod dense;
 pub mod finest;
 pub mod hierarchy;
 pub mod level;
+pub mod loops;
 pub mod numbers;
 pub mod rows;
 pub mod sources;

@@ -1,0 +1,382 @@
+//! Loops over blocks of numbers, the arithmetic of matrices of blocks: products along rows of blocks, in a way that compilers turn into SIMD, of B^T x
+//! and B^T C with a block B.
+//!
+//! Loops know the sizes of blocks when they are compiled, where these are usual, and are compiled once more for processors with AVX2. Every number is made by the same
+//! operations in the same order wherever it is made, no fused ones: the same bits.
+
+use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Number};
+
+/// Rows of A and B, columns of A, and columns of B, in a product A^T B.
+pub type Shape = [usize; 3];
+
+/// A loop over products A^T B of blocks of one shape.
+pub trait Loop {
+    /// Runs it: with blocks of B that are `W` wide, of any width if that is 0, and take `P` lanes; with `W` for all of the shape, if it is `SQUARE`.
+    fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape);
+}
+
+/// Runs a loop over blocks of a shape.
+pub fn run(shape: Shape, of: impl Loop) {
+    match shape {
+        [1, 1, 1] => widest::<_, 1, 1, true>(shape, of),
+        [2, 2, 2] => widest::<_, 2, 2, true>(shape, of),
+        [3, 3, 3] => widest::<_, 3, 4, true>(shape, of),
+        [4, 4, 4] => widest::<_, 4, 4, true>(shape, of),
+        [6, 6, 6] => widest::<_, 6, 8, true>(shape, of),
+        [_, _, 1] => widest::<_, 1, 1, false>(shape, of),
+        [_, _, 2] => widest::<_, 2, 2, false>(shape, of),
+        [_, _, 3] => widest::<_, 3, 4, false>(shape, of),
+        [_, _, 4] => widest::<_, 4, 4, false>(shape, of),
+        [_, _, 5] => widest::<_, 5, 8, false>(shape, of),
+        [_, _, 6] => widest::<_, 6, 8, false>(shape, of),
+        [_, _, 12] => widest::<_, 12, 12, false>(shape, of),
+        _ => widest::<_, 0, 0, false>(shape, of),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn widest<L: Loop, const W: usize, const P: usize, const SQUARE: bool>(shape: Shape, of: L) {
+    #[target_feature(enable = "avx2")]
+    fn with_avx2<L: Loop, const W: usize, const P: usize, const SQUARE: bool>(shape: Shape, of: L) {
+        of.run::<W, P, SQUARE>(shape);
+    }
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: this processor has it.
+        unsafe { with_avx2::<L, W, P, SQUARE>(shape, of) }
+    } else {
+        of.run::<W, P, SQUARE>(shape);
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn widest<L: Loop, const W: usize, const P: usize, const SQUARE: bool>(shape: Shape, of: L) {
+    of.run::<W, P, SQUARE>(shape);
+}
+
+/// out += A^T B.
+#[inline(always)]
+pub fn add<S: Number, const W: usize, const P: usize, const SQUARE: bool>(
+    shape: Shape,
+    a: &[S],
+    b: &[S],
+    out: &mut [S],
+) {
+    if W == 0 {
+        any_width::blocks(shape, a, b, out);
+    } else if SQUARE {
+        square::<S, W, P>(a, b, out);
+    } else {
+        blocks::<S, W, P>(shape[1], a, b, out);
+    }
+}
+
+/// One product, out += A^T B.
+struct Product<'a, S> {
+    a: &'a [S],
+    b: &'a [S],
+    out: &'a mut [S],
+}
+
+impl<S: Number> Loop for Product<'_, S> {
+    #[inline(always)]
+    fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape) {
+        add::<S, W, P, SQUARE>(shape, self.a, self.b, self.out);
+    }
+}
+
+/// out += A^T B, with so many columns of A and of B.
+pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out: &mut [S]) {
+    run([a.len() / height, height, width], Product { a, b, out });
+}
+
+/// A row of the product of two matrices of blocks: blocks L of its row on the left, and rows of B on the right, from a column on.
+pub struct RowOfProduct<'a, S, R> {
+    /// The blocks of the left.
+    pub lefts: &'a [S],
+    /// The row of B that each meets.
+    pub rows: R,
+    /// B.
+    pub b: &'a Blocks<S>,
+    /// The first column that is computed.
+    pub first: u32,
+    /// The columns of the product's row, ascending: all that B's rows have from the first one on.
+    pub columns: &'a [u32],
+    /// Blocks are B^T L in place of L^T B.
+    pub others: bool,
+    /// The row.
+    pub out: &'a mut [S],
+}
+
+impl<S: Number, R: Iterator<Item = u32>> Loop for RowOfProduct<'_, S, R> {
+    #[inline(always)]
+    fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape) {
+        let [rows, height, width] = if SQUARE { [W; 3] } else { shape };
+        let (size, pattern) = (height * width, &self.b.pattern);
+        let (left_size, right_size) = match self.others {
+            true => (rows * width, rows * height),
+            false => (rows * height, rows * width),
+        };
+        for (left, row) in self.lefts.chunks_exact(left_size).zip(self.rows) {
+            let own = pattern.starts[row as usize]..pattern.starts[row as usize + 1];
+            let rights = self.b.values[own.start * right_size..own.end * right_size].chunks_exact(right_size);
+            let mut place = 0;
+            for (&column, right) in pattern.columns[own].iter().zip(rights) {
+                if column < self.first {
+                    continue;
+                }
+                // Both ascend.
+                while self.columns[place] < column {
+                    place += 1;
+                }
+                let out = &mut self.out[place * size..][..size];
+                let (a, b) = if self.others { (right, left) } else { (left, right) };
+                add::<S, W, P, SQUARE>(shape, a, b, out);
+            }
+        }
+    }
+}
+
+/// A row of (I - w D^-1 A) T.
+pub struct SmoothRow<'a, S, T> {
+    /// The row of A, blocks transposed.
+    pub a: &'a [S],
+    /// For each of its columns that is in an aggregate: its place in that row, the place of the aggregate in the row that is made, its block of T.
+    pub terms: T,
+    /// w D^-1 of the row.
+    pub smoother: &'a [S],
+    /// Memory for A T.
+    pub at: &'a mut [S],
+    /// The row.
+    pub out: &'a mut [S],
+}
+
+impl<'a, S: Number + 'a, T: Iterator<Item = (usize, usize, &'a [S])>> Loop for SmoothRow<'a, S, T> {
+    #[inline(always)]
+    fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape) {
+        let [rows, height, width] = if SQUARE { [W; 3] } else { shape };
+        let size = height * width;
+        self.at.fill(S::default());
+        self.out.fill(S::default());
+        for (n, place, t) in self.terms {
+            let a = &self.a[n * rows * height..][..rows * height];
+            add::<S, W, P, SQUARE>(shape, a, t, &mut self.at[place * size..][..size]);
+        }
+        for (at, out) in self.at.chunks_exact_mut(size).zip(self.out.chunks_exact_mut(size)) {
+            at.iter_mut().for_each(|v| *v = S::default() - *v);
+            add::<S, W, P, SQUARE>(shape, self.smoother, at, out);
+        }
+    }
+}
+
+/// Rows, each multiplied by a square matrix.
+struct Rows<'a, S> {
+    rows: &'a mut [S],
+    by: &'a [S],
+}
+
+impl<S: Number> Loop for Rows<'_, S> {
+    #[inline(always)]
+    fn run<const W: usize, const P: usize, const SQUARE: bool>(self, [width, ..]: Shape) {
+        if !SQUARE {
+            let mut product = vec![S::default(); width];
+            for row in self.rows.chunks_exact_mut(width) {
+                product.fill(S::default());
+                any_width::product(width, self.by, row, &mut product);
+                row.copy_from_slice(&product);
+            }
+            return;
+        }
+        let by = self.by.as_chunks::<W>().0;
+        let Some(by) = by.first_chunk::<W>() else { return };
+        let mut lanes = [[S::default(); P]; W];
+        for t in 0..W {
+            lanes[t] = padded(&by[t]);
+        }
+        for row in self.rows.as_chunks_mut::<W>().0 {
+            let mut sum = [S::default(); P];
+            for t in 0..W {
+                for j in 0..P {
+                    sum[j] += row[t] * lanes[t][j];
+                }
+            }
+            row.copy_from_slice(&sum[..W]);
+        }
+    }
+}
+
+/// Multiplies rows by a square matrix that is as wide as they: B = B U.
+pub fn multiply_rows<S: Number>(rows: &mut [S], by: &[S], width: usize) {
+    run([width; 3], Rows { rows, by });
+}
+
+/// Calls a loop with the width of its rows known to the compiler, where it is a usual one.
+macro_rules! with_width {
+    ($width:expr, $f:ident($($arg:expr),*)) => {
+        match $width {
+            1 => $f::<_, 1>($($arg),*),
+            2 => $f::<_, 2>($($arg),*),
+            3 => $f::<_, 3>($($arg),*),
+            4 => $f::<_, 4>($($arg),*),
+            5 => $f::<_, 5>($($arg),*),
+            6 => $f::<_, 6>($($arg),*),
+            7 => $f::<_, 7>($($arg),*),
+            8 => $f::<_, 8>($($arg),*),
+            9 => $f::<_, 9>($($arg),*),
+            12 => $f::<_, 12>($($arg),*),
+            width => any_width::$f(width, $($arg),*),
+        }
+    };
+}
+
+/// y += B^T x.
+pub fn add_product<S: Number>(block: &[S], x: &[S], y: &mut [S]) {
+    with_width!(y.len(), product(block, x, y))
+}
+
+/// y += the sum of B^T x over blocks that lie one behind the other; block n has the x of element `at(n)`.
+pub fn add_products<S: Number>(blocks: &[S], at: impl Fn(usize) -> u32, height: usize, x: &[S], y: &mut [S]) {
+    with_width!(y.len(), products(blocks, at, height, x, y))
+}
+
+/// y += the diagonal of B^T D B, D a diagonal.
+pub fn add_squares<S: Number>(block: &[S], diagonal: &[S], y: &mut [S]) {
+    with_width!(y.len(), squares(block, diagonal, y))
+}
+
+fn squares<S: Number, const W: usize>(block: &[S], diagonal: &[S], y: &mut [S]) {
+    let Some(y) = y.first_chunk_mut::<W>() else { return };
+    let mut sum = *y;
+    for (row, d) in block.as_chunks::<W>().0.iter().zip(diagonal) {
+        for j in 0..W {
+            sum[j] += row[j] * row[j] * *d;
+        }
+    }
+    *y = sum;
+}
+
+fn product<S: Number, const W: usize>(block: &[S], x: &[S], y: &mut [S]) {
+    let Some(y) = y.first_chunk_mut::<W>() else { return };
+    let mut sum = *y;
+    for (row, x) in block.as_chunks::<W>().0.iter().zip(x) {
+        for j in 0..W {
+            sum[j] += row[j] * *x;
+        }
+    }
+    *y = sum;
+}
+
+fn products<S: Number, const W: usize>(
+    blocks: &[S],
+    at: impl Fn(usize) -> u32,
+    height: usize,
+    x: &[S],
+    y: &mut [S],
+) {
+    let Some(y) = y.first_chunk_mut::<W>() else { return };
+    // Two sums in registers: an addition waits for the one before the last.
+    let (mut even, mut odd) = ([S::default(); W], [S::default(); W]);
+    for (n, block) in blocks.as_chunks::<W>().0.chunks_exact(height.max(1)).enumerate() {
+        let (pairs, last) = block.as_chunks::<2>();
+        let (x, x_last) = x[at(n) as usize * height..][..height].as_chunks::<2>();
+        for ([a, b], [x, y]) in pairs.iter().zip(x) {
+            for j in 0..W {
+                even[j] += a[j] * *x;
+                odd[j] += b[j] * *y;
+            }
+        }
+        for (row, x) in last.iter().zip(x_last) {
+            for j in 0..W {
+                even[j] += row[j] * *x;
+            }
+        }
+    }
+    for j in 0..W {
+        y[j] += even[j] + odd[j];
+    }
+}
+
+/// A row with zeros behind it, up to a number of lanes that vectors have.
+#[inline(always)]
+fn padded<S: Number, const W: usize, const P: usize>(row: &[S; W]) -> [S; P] {
+    let mut all = [S::default(); P];
+    all[..W].copy_from_slice(row);
+    all
+}
+
+/// out += A^T B, with so many columns of A.
+#[inline(always)]
+fn blocks<S: Number, const W: usize, const P: usize>(height: usize, a: &[S], b: &[S], out: &mut [S]) {
+    let b = b.as_chunks::<W>().0;
+    for (i, out) in out.as_chunks_mut::<W>().0.iter_mut().enumerate() {
+        let mut sum: [S; P] = padded(out);
+        for t in 0..b.len() {
+            let (left, row) = (a[t * height + i], padded::<S, W, P>(&b[t]));
+            for j in 0..P {
+                sum[j] += left * row[j];
+            }
+        }
+        out.copy_from_slice(&sum[..W]);
+    }
+}
+
+/// The same of square blocks: every place is known to the compiler, which keeps B in registers.
+#[inline(always)]
+fn square<S: Number, const W: usize, const P: usize>(a: &[S], b: &[S], out: &mut [S]) {
+    let (a, b, out) = (a.as_chunks::<W>().0, b.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+    let (Some(a), Some(b), Some(out)) =
+        (a.first_chunk::<W>(), b.first_chunk::<W>(), out.first_chunk_mut::<W>())
+    else {
+        return;
+    };
+    let mut rows = [[S::default(); P]; W];
+    for t in 0..W {
+        rows[t] = padded(&b[t]);
+    }
+    for i in 0..W {
+        let mut sum: [S; P] = padded(&out[i]);
+        for t in 0..W {
+            for j in 0..P {
+                sum[j] += a[t][i] * rows[t][j];
+            }
+        }
+        out[i].copy_from_slice(&sum[..W]);
+    }
+}
+
+/// The same loops for any width.
+mod any_width {
+    use super::{Number, Shape};
+
+    pub fn squares<S: Number>(width: usize, block: &[S], diagonal: &[S], y: &mut [S]) {
+        for (row, d) in block.chunks_exact(width).zip(diagonal) {
+            y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *m * *d);
+        }
+    }
+
+    pub fn product<S: Number>(width: usize, block: &[S], x: &[S], y: &mut [S]) {
+        for (row, x) in block.chunks_exact(width).zip(x) {
+            y.iter_mut().zip(row).for_each(|(y, m)| *y += *m * *x);
+        }
+    }
+
+    pub fn products<S: Number>(
+        width: usize,
+        blocks: &[S],
+        at: impl Fn(usize) -> u32,
+        height: usize,
+        x: &[S],
+        y: &mut [S],
+    ) {
+        for (n, block) in blocks.chunks_exact((height * width).max(1)).enumerate() {
+            product(width, block, &x[at(n) as usize * height..][..height], y);
+        }
+    }
+
+    pub fn blocks<S: Number>([_, height, width]: Shape, a: &[S], b: &[S], out: &mut [S]) {
+        for (a, b) in a.chunks_exact(height).zip(b.chunks_exact(width)) {
+            for (a, out) in a.iter().zip(out.chunks_exact_mut(width)) {
+                out.iter_mut().zip(b).for_each(|(out, b)| *out += *a * *b);
+            }
+        }
+    }
+}
