@@ -1,7 +1,10 @@
 //! gpu_blocks, gpu_threads, gpu_lanes, gpu_single, shared memory: values under legal schedules, and refusals.
 
 use crate::support::{in_order, plane, refused, schedule};
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Type, Var};
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::{
+    Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Source, Tail, Type, Var,
+};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::{agree, agree_on_gpu};
 use sumsq_codegen_testing::reference::Value;
@@ -573,4 +576,18 @@ partial: compute_at(count.update(0), strip)";
         let b = bindings(vec![("image", pattern(&[ScalarType::U8], &[3, rows], 3))], vec![]);
         agree_on_gpu(&p, &schedule(text), &b, &[vec![1, 1]]);
     }
+}
+
+/// Code for a GPU of which no kernel is left: the host's loops, chosen by the address of the output, find that in the pointers they are given.
+#[test]
+fn without_kernels_stores_may_bypass_the_caches() {
+    let [x, y] = Var::all(["x", "y"]);
+    let mut p = Pipeline::new("streams");
+    p.define("unread", [x], x.expr());
+    let out = p.define("out", [x, y], x.expr() + y.expr() * 3);
+    p.output_strided(&out, Constraint::defaults(2));
+    let s = schedule("unread: compute_root gpu_blocks(x)\nout: non_temporal(1)");
+    let lowered = lower(&p, &s, &LowerOptions::default()).expect("lowers").to_string();
+    in_order(&lowered, &["if ", "out.phase.0", "streaming"]);
+    agree_on_gpu(&p, &s, &bindings(vec![], vec![]), &[vec![64, 5]]);
 }

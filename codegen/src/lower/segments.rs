@@ -16,7 +16,7 @@ use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
 use crate::expr::walk::{Memo, loads, rewrite, visit};
-use crate::expr::{Expr, ExprKind, Flat, Name, Param};
+use crate::expr::{Expr, ExprKind, Flat, Name, Param, Part};
 use crate::ir::args::Arg;
 use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
 use crate::ir::segments::{Kernel, Segment, Segmented, outer, parameters};
@@ -313,6 +313,8 @@ impl<'a> Free<'a> {
                         {
                             free.read.push(buffer);
                         }
+                        // Each function finds it in its own pointers.
+                        ExprKind::Param(Param::Of(_, Part::Phase)) => {}
                         ExprKind::Param(p) if !free.params.iter().any(|x| x.0 == p) => {
                             free.params.push((p, ty))
                         }
