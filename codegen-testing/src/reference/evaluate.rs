@@ -3,7 +3,7 @@
 use super::bind::bind;
 use super::number::Number;
 use super::plan::{Dimension, Plan, UpdatePlan};
-use super::tape::Calls;
+use super::tape::{Calls, Tape};
 use super::{Bindings, Realization, Value};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -23,6 +23,9 @@ type Values<N> = Rc<[N]>;
 pub(super) type Planes<N> = Vec<Vec<N>>;
 /// Inclusive range of one dimension.
 type Range = (i32, i32);
+
+/// Domains of more points than this have their corners looked at first.
+const FEW: u64 = 64;
 
 /// The most points of a box that an update sweeps over.
 const MAX_BOX: u64 = 1 << 26;
@@ -260,17 +263,44 @@ impl<N: Number> Machine<'_, N> {
             };
             u.pure_dims.iter().map(range).collect()
         };
+        self.look_ahead(f, u, &ranges);
         for pure in self.points(&ranges)? {
-            let bounds = u.bounds.run(&pure, self)?;
-            let bound = |i: usize| bounds[i].value().as_int().unwrap_or(0);
-            let ranges: Vec<Range> = (0..bounds.len() / 2)
-                .map(|i| (bound(2 * i) as i32, (bound(2 * i) + bound(2 * i + 1).max(0) - 1) as i32))
-                .collect();
-            for reduction in self.points(&ranges)? {
+            let domain = domain(&u.bounds.run(&pure, self)?);
+            for reduction in self.points(&domain)? {
                 self.store_one(f, u, &[&pure[..], &reduction[..]].concat())?;
             }
         }
         Ok(())
+    }
+
+    /// Asks at the corners of an update's domain for what it reads there of other Funcs. What is read of one with updates is read far apart
+    /// then, and its box has to grow no more: from point to point, all its updates would run again for each.
+    ///
+    /// It never refuses, and changes no value. Values are dropped, and failures are left to the pass; and nothing is asked for that a pass
+    /// which succeeds does not ask for itself, since no value of `f` is known here, neither its present nor its pure ones, and what hangs on
+    /// one is left out. So no box gets larger than it would: it might contain points that nobody reads, where nothing can be computed.
+    fn look_ahead(&mut self, f: usize, u: &UpdatePlan<N>, ranges: &[Range]) {
+        let is_large = |domain: &[Range]| (FEW..=MAX_BOX).contains(&volume(&[ranges, domain].concat()));
+        for pure in corners(ranges) {
+            let Some(bounds) = self.glance(f, &u.bounds, &pure) else { continue };
+            let domain = domain(&bounds);
+            for reduction in corners(&domain).into_iter().filter(|_| is_large(&domain)) {
+                let vars = [&pure[..], &reduction[..]].concat();
+                let predicate = u.predicate.as_ref().map_or(Some(vec![]), |p| self.glance(f, p, &vars));
+                if predicate.is_some_and(|all| all.iter().all(|holds| holds.value() != Value::Int(0))) {
+                    self.glance(f, &u.body, &vars);
+                }
+            }
+        }
+    }
+
+    /// The results of a tape, if values of `f` play no part in them.
+    fn glance(&mut self, f: usize, tape: &Tape<N>, vars: &[i64]) -> Option<Vec<N>> {
+        let pipeline = self.pipeline;
+        tape.run_without(vars, &mut |name: &Name, coords: &[i32], value| {
+            let is_own = pipeline.funcs.get_index_of(name) == Some(f);
+            if is_own { None } else { self.call(name, coords, value).ok() }
+        })
     }
 
     /// One assignment of an update, if its predicate holds.
@@ -329,6 +359,25 @@ fn covers(bounds: &[Range], point: &[i32], dimensions: &[Dimension]) -> bool {
         .zip(bounds)
         .zip(dimensions)
         .all(|((c, r), d)| *d != Dimension::Boxed || (r.0..=r.1).contains(c))
+}
+
+/// The reduction domain of these bounds.
+fn domain<N: Number>(bounds: &[N]) -> Vec<Range> {
+    let bound = |i: usize| bounds[i].value().as_int().unwrap_or(0);
+    let range = |i: usize| (bound(2 * i) as i32, (bound(2 * i) + bound(2 * i + 1).max(0) - 1) as i32);
+    (0..bounds.len() / 2).map(range).collect()
+}
+
+/// The number of points in a product of ranges.
+fn volume(ranges: &[Range]) -> u64 {
+    let count = |r: &Range| (i64::from(r.1) - i64::from(r.0) + 1).max(0) as u64;
+    ranges.iter().map(count).fold(1, u64::saturating_mul)
+}
+
+/// The first and last coordinates of ranges that are not empty, in every combination.
+fn corners(ranges: &[Range]) -> Vec<Vec<i64>> {
+    let both = |at: &Vec<i64>, r: &Range| [r.0, r.1].map(|c| [&at[..], &[c.into()]].concat());
+    ranges.iter().fold(vec![vec![]], |all, r| all.iter().flat_map(|at| both(at, r)).collect())
 }
 
 /// The least box that contains both.

@@ -1,7 +1,8 @@
-//! Expressions as straight-line code: each distinct node once, operands first.
+//! Expressions as straight-line code: nodes that are equal once, operands first.
 //!
 //! A tape makes deep and heavily shared expressions cheap to evaluate, without recursion. Vector nodes are
-//! taken apart into lanes, so that every register holds one scalar.
+//! taken apart into lanes, so that every register holds one scalar. What follows from constants and parameters alone is
+//! computed once, when the tape is made: bounds of adjoints are long expressions of the extents of buffers.
 
 use super::number::{self, Number, constant};
 use super::value::{self, IllTyped, Value};
@@ -31,9 +32,24 @@ enum Op<N> {
     },
 }
 
+impl<N> Op<N> {
+    /// The registers that it reads.
+    fn operands(&mut self) -> Vec<&mut Reg> {
+        match self {
+            Op::Const(_) | Op::Var(_) => vec![],
+            Op::Cast(_, _, a) | Op::Reinterpret(_, _, a) | Op::Unary(_, _, a) => vec![a],
+            Op::Binary(_, _, a, b) => vec![a, b],
+            Op::Fma(_, a, b, c) | Op::Select(a, b, c) => vec![a, b, c],
+            Op::Call { args, .. } => args.iter_mut().collect(),
+        }
+    }
+}
+
 /// Straight-line code for some expressions over numbered variables.
 pub struct Tape<N> {
     ops: Vec<Op<N>>,
+    /// The registers that each instruction reads.
+    reads: Vec<Vec<Reg>>,
     /// Lanes of the compiled expressions, one after the other.
     results: Vec<Reg>,
     /// For error messages.
@@ -53,7 +69,7 @@ pub fn compile<N: Number>(
     params: &FxHashMap<Param, N>,
     pipeline: &str,
 ) -> Result<Tape<N>, Error> {
-    let mut builder = Builder { vars, params, regs: FxHashMap::default(), ops: vec![] };
+    let mut builder = Builder { vars, params, regs: FxHashMap::default(), ops: vec![], values: vec![] };
     let mut results = vec![];
     for e in exprs {
         for lane in 0..e.ty().lanes {
@@ -63,43 +79,71 @@ pub fn compile<N: Number>(
             results.push(reg);
         }
     }
-    Ok(Tape { ops: builder.ops, results, pipeline: pipeline.to_string() })
+    let mut ops = without_unread(builder.ops, &mut results);
+    let reads = ops.iter_mut().map(|op| op.operands().into_iter().map(|r| *r).collect()).collect();
+    Ok(Tape { ops, reads, results, pipeline: pipeline.to_string() })
+}
+
+/// The code without what neither a result nor a call needs. Calls stay: they may fail.
+fn without_unread<N>(mut ops: Vec<Op<N>>, results: &mut [Reg]) -> Vec<Op<N>> {
+    let mut is_read = vec![false; ops.len()];
+    results.iter().for_each(|&r| is_read[r] = true);
+    for (i, op) in ops.iter_mut().enumerate().rev() {
+        is_read[i] |= matches!(op, Op::Call { .. });
+        if is_read[i] {
+            op.operands().into_iter().for_each(|r| is_read[*r] = true);
+        }
+    }
+    let (mut kept, mut place) = (vec![], vec![0; ops.len()]);
+    for (i, mut op) in ops.into_iter().enumerate().filter(|(i, _)| is_read[*i]) {
+        op.operands().into_iter().for_each(|r| *r = place[*r]);
+        place[i] = kept.len();
+        kept.push(op);
+    }
+    results.iter_mut().for_each(|r| *r = place[*r]);
+    kept
 }
 
 struct Builder<'a, N> {
     vars: &'a [Name],
     params: &'a FxHashMap<Param, N>,
-    /// Register of a lane of a node, by the node's identity.
-    regs: FxHashMap<(usize, u16), Reg>,
+    /// Register of a lane of a node: the same of equal nodes.
+    regs: FxHashMap<(Expr, u16), Reg>,
     ops: Vec<Op<N>>,
+    /// Values of registers that are constants.
+    values: Vec<N>,
 }
 
 impl<N: Number> Builder<'_, N> {
     /// The register of one lane of an expression: a post-order walk with an explicit stack.
     fn reg(&mut self, root: &Expr, lane: u16) -> Result<Reg, String> {
         let mut stack = vec![(root.clone(), lane)];
-        while let Some((e, lane)) = stack.last().cloned() {
-            if self.regs.contains_key(&(e.id(), lane)) {
+        while let Some(of) = stack.last().cloned() {
+            if self.regs.contains_key(&of) {
                 stack.pop();
                 continue;
             }
-            let operands = operands(&e, lane);
-            let missing: Vec<_> =
-                operands.iter().filter(|(c, l)| !self.regs.contains_key(&(c.id(), *l))).cloned().collect();
+            let operands = operands(&of.0, of.1);
+            let missing: Vec<_> = operands.iter().filter(|o| !self.regs.contains_key(*o)).cloned().collect();
             if !missing.is_empty() {
                 stack.extend(missing);
                 continue;
             }
-            let regs: Vec<Reg> = operands.iter().map(|(c, l)| self.regs[&(c.id(), *l)]).collect();
-            let reg = self.emit(&e, lane, &regs)?;
-            self.regs.insert((e.id(), lane), reg);
+            let regs: Vec<Reg> = operands.iter().map(|o| self.regs[o]).collect();
+            let reg = self.emit(&of.0, of.1, &regs)?;
+            self.regs.insert(of, reg);
             stack.pop();
         }
-        Ok(self.regs[&(root.id(), lane)])
+        Ok(self.regs[&(root.clone(), lane)])
     }
 
-    fn push(&mut self, op: Op<N>) -> Reg {
-        self.ops.push(op);
+    /// A register for an instruction, as a constant with its value if all its operands are. What is ill-typed is told when it runs.
+    fn push(&mut self, mut op: Op<N>) -> Reg {
+        let is_constant = |r: &mut Reg| matches!(self.ops[*r], Op::Const(_));
+        let is_known = !matches!(op, Op::Var(_)) && op.operands().into_iter().all(is_constant);
+        let value = if is_known { step(&op, &self.values, &[]).ok() } else { None };
+        self.values.push(value.unwrap_or(constant(Value::Int(0))));
+        self.ops.push(value.map_or(op, Op::Const));
         self.ops.len() - 1
     }
 
@@ -191,11 +235,7 @@ impl<N: Number> Tape<N> {
         let mut regs: Vec<N> = Vec::with_capacity(self.ops.len());
         for op in &self.ops {
             let number = match op {
-                Op::Call { name, args, value } => {
-                    let coords: Vec<i32> =
-                        args.iter().map(|&r| regs[r].value().as_int().unwrap_or_default() as i32).collect();
-                    calls.call(name, &coords, *value)?
-                }
+                Op::Call { name, args, value } => calls.call(name, &coordinates(args, &regs), *value)?,
                 _ => step(op, &regs, vars).map_err(|IllTyped(message)| Error::Pipeline {
                     pipeline: self.pipeline.clone(),
                     message: format!("ill-typed expression: {message}"),
@@ -205,6 +245,31 @@ impl<N: Number> Tape<N> {
         }
         Ok(self.results.iter().map(|&r| regs[r]).collect())
     }
+
+    /// As [`Tape::run`], but for what needs a value that `call` does not have: that is left out, calls included. The result, if none of it is.
+    pub fn run_without(
+        &self,
+        vars: &[i64],
+        call: &mut dyn FnMut(&Name, &[i32], usize) -> Option<N>,
+    ) -> Option<Vec<N>> {
+        let mut regs: Vec<N> = Vec::with_capacity(self.ops.len());
+        let mut known = Vec::with_capacity(self.ops.len());
+        for (op, reads) in self.ops.iter().zip(&self.reads) {
+            let number = match op {
+                _ if !reads.iter().all(|&r| known[r]) => None,
+                Op::Call { name, args, value } => call(name, &coordinates(args, &regs), *value),
+                _ => step(op, &regs, vars).ok(),
+            };
+            known.push(number.is_some());
+            regs.push(number.unwrap_or(constant(Value::Int(0))));
+        }
+        self.results.iter().map(|&r| known[r].then_some(regs[r])).collect()
+    }
+}
+
+/// The coordinates in registers.
+fn coordinates<N: Number>(args: &[Reg], regs: &[N]) -> Vec<i32> {
+    args.iter().map(|&r| regs[r].value().as_int().unwrap_or_default() as i32).collect()
 }
 
 /// One instruction other than a call.

@@ -79,6 +79,34 @@ fn updates_reach_what_later_updates_read() {
     assert_eq!(ints(&out[0], 0), [expected]);
 }
 
+/// `f(i)` is `g(i, 0)` until the scan has been there, so that the rest of the scan reads no `g`: asked for at the far end of it, `g` would be
+/// computed over the box of `(63, 0)` and `(0, 2)`, where its input has no values.
+#[test]
+fn what_an_update_overwrites_is_not_computed_ahead() {
+    let (x, y) = vars();
+    let mut p = Pipeline::new("ahead");
+    let input = p.input(Input::new("in", &[I32], 1));
+    let g = Func::new("g", &[x, y], vec![Expr::from(0)]);
+    let read = input.at(&[x.expr() * y.expr()], 0);
+    let g = g.clone().update(
+        vec![x.expr(), y.expr()],
+        vec![g.at(&[x.expr(), y.expr()], 0) + read],
+        RDom::default(),
+    );
+    let far = vec![Expr::from(-1), Expr::from(-1)];
+    let g = p.func(g.update(far, vec![Expr::from(7)], RDom::default()));
+    let f = Func::new("f", &[x], vec![g.at(&[x.expr(), Expr::from(0)], 0)]);
+    let r = RDom::new([("r", Expr::from(1), Expr::from(64))]);
+    let next = f.at(&[r.var(0) - 1], 0) + 1;
+    let f = p.func(f.clone().update(vec![r.var(0)], vec![next], r));
+    let both = f.at(&[Expr::from(64)], 0) + g.at(&[Expr::from(0), Expr::from(2)], 0);
+    let out = p.func(Func::new("out", &[], vec![both]));
+    p.output(&out);
+    let bindings = bound("in", Realization::from_fn(&[I32], &[64], |c, _| c[0] as f64 + 5.0));
+    let out = evaluate(&p, &bindings, &[vec![]]).unwrap();
+    assert_eq!(ints(&out[0], 0), [5 + 64 + 5]);
+}
+
 /// Values of an update are computed before any is stored; the last reduction variable is outermost.
 #[test]
 fn tuples_swap_and_loops_nest() {
