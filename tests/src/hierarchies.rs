@@ -3,7 +3,9 @@
 use crate::small::Small;
 use crate::{Case, Random, assert_vectors_close, bind, doubles, indices, made_fast};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use sumsq::assembled::{Explicit, Hierarchies, Jacobian, LinearSolver};
+use sumsq::codegen::cache::Key;
 use sumsq::energy::model::{Energy, SpaceId};
 use sumsq::{
     CompileOptions, Method, Precision, Preconditioner, Problem, ProblemData, Report, SolveOptions, Solver,
@@ -277,7 +279,7 @@ pub fn assert_levels_of_case(kind: Preconditioner, name: &str) {
 /// M is symmetric to 1e-12 and positive, under random masks and for all radii of a certificate.
 pub fn assert_certified(kind: Preconditioner, problems: Vec<(String, Small)>) {
     for (name, (energy, data)) in problems {
-        let solver = Solver::compile(energy, &quickly(kind)).unwrap();
+        let solver = solver(kind, &energy);
         let x = data.x();
         let v = Random::new(5).numbers(x.len());
         let certificate = solver.plan(&data).unwrap().certify(&data, &x, &v).unwrap();
@@ -289,6 +291,16 @@ pub fn assert_certified(kind: Preconditioner, problems: Vec<(String, Small)>) {
         );
         assert!(certificate.passed(), "{name}, {}: {:?}", kind.name(), certificate.failures());
     }
+}
+
+/// The solver of an energy in float64, by two threads: compiled by whoever asks for it first, for all sizes and all tests of a program.
+fn solver(kind: Preconditioner, energy: &Energy) -> &'static Solver {
+    static KNOWN: Mutex<BTreeMap<String, &OnceLock<Solver>>> = Mutex::new(BTreeMap::new());
+    let mut places = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = format!("{}, {}", kind.name(), Key::of(energy).name());
+    let place = *places.entry(key).or_insert_with(|| Box::leak(Box::default()));
+    drop(places);
+    place.get_or_init(|| Solver::compile(energy.clone(), &compiled(kind, Precision::F64, 2)).unwrap())
 }
 
 /// Options of a kind whose code is made fast.
@@ -377,8 +389,8 @@ fn held(problem: &Explicit<'_>, x: &[f64], gradient: &[f64]) -> Vec<usize> {
 /// A on every level is P^T A P, to 1e-12 of its largest entry. A level 0 that is never stored is what level 1 is made of.
 pub fn assert_levels(kind: Preconditioner, problems: Vec<(String, Small)>) {
     for (name, (energy, data)) in problems {
-        let solver = Solver::compile(energy.clone(), &compiled(kind, Precision::F64, 2)).unwrap();
-        assert!(assert_levels_of(kind, &name, &solver, (&energy, &data), 1e-12) >= 2, "{name}: one level");
+        let solver = solver(kind, &energy);
+        assert!(assert_levels_of(kind, &name, solver, (&energy, &data), 1e-12) >= 2, "{name}: one level");
     }
 }
 
@@ -477,8 +489,7 @@ fn assert_same_steps(
 ) -> Vec<bool> {
     let compiled = compiled(kind, Precision::F64, 2);
     let (mut ours, mut theirs) = (data.clone(), data.clone());
-    let solver = Solver::compile(energy.clone(), &compiled).unwrap();
-    let report = solver.plan(data).unwrap().solve(&mut ours, options).unwrap();
+    let report = solver(kind, energy).plan(data).unwrap().solve(&mut ours, options).unwrap();
     let expected = assembled::solve(energy, &mut theirs, &compiled, options, LinearSolver::Cg).unwrap();
     let taken = |report: &Report| {
         report.iterations.iter().map(|i| (i.linear_iterations, i.accepted)).collect::<Vec<_>>()
