@@ -6,7 +6,7 @@ use sumsq::codegen::cache::Cache;
 use sumsq::energy::Energy;
 use sumsq::{Backend, CompileOptions, ProblemData, Report, SolveError, SolveOptions, Solver};
 use sumsq_libcuda::{Control, Counters, preload};
-use sumsq_tests::{bits, made_fast, small};
+use sumsq_tests::{bits, small};
 
 /// A small problem, whose code is kept: a device that has failed is opened again, with a solver of its own.
 struct Bench<'a> {
@@ -30,12 +30,9 @@ fn told(report: &Report, data: &ProblemData) -> Told {
 
 impl Bench<'_> {
     fn solve(&self) -> Result<Told, SolveError> {
-        let options = CompileOptions {
-            backend: Backend::Cuda,
-            threads: Some(1),
-            limits: made_fast(),
-            ..CompileOptions::default()
-        };
+        // Of full effort: no other code is kept.
+        let options =
+            CompileOptions { backend: Backend::Cuda, threads: Some(1), ..CompileOptions::default() };
         let steps =
             SolveOptions { iterations: Some(2), linear_iterations: Some(5), ..SolveOptions::default() };
         let mut data = self.data.clone();
