@@ -29,8 +29,8 @@ const PER_GRAPH_OPERATION: f64 = 1.0;
 const PER_ENTRY: f64 = 15.0;
 
 /// While aggregation does, for every block of A, and for every product of an entry of it with one of T.
-const PER_BLOCK: f64 = 2100.0;
-const PER_PRODUCT: f64 = 20.0;
+const PER_BLOCK: f64 = 2800.0;
+const PER_PRODUCT: f64 = 27.0;
 
 /// The factor of both on grids, most of which are larger than caches.
 const ON_GRIDS: f64 = 1.4;
@@ -39,7 +39,7 @@ const ON_GRIDS: f64 = 1.4;
 const GRID_ITERATION: f64 = 2.8;
 
 /// Share of the set-up that an iteration with aggregation costs beside what it does without.
-const AGGREGATE_CYCLE: f64 = 0.04;
+const AGGREGATE_CYCLE: f64 = 0.032;
 
 /// Bytes that memory moves while code of levels is loaded from where it is kept, and the plan grows by it. To compile it takes some twenty times
 /// as long, once.

@@ -193,9 +193,9 @@ impl<S: Number> Blocks<S> {
             out.fill(S::default());
             let own = a.pattern.starts[i]..a.pattern.starts[i + 1];
             let lefts = &a.values[own.start * a.size()..own.end * a.size()];
-            let rows = a.pattern.columns[own].iter().copied();
-            let (columns, others) = (pattern.row(i), false);
-            loops::run(shape, RowOfProduct { lefts, rows, b, first: 0, columns, others, out });
+            let rows = &a.pattern.columns[own];
+            let (row_of, columns, others) = (|n: usize| rows[n], pattern.row(i), false);
+            loops::run(shape, RowOfProduct { lefts, row_of, b, first: 0, columns, others, out });
         });
     }
 
@@ -214,9 +214,9 @@ impl<S: Number> Blocks<S> {
             out.fill(S::default());
             let own = a.of.starts[i]..a.of.starts[i + 1];
             let lefts = &a.values[own.start * a.size()..own.end * a.size()];
-            let rows = a.of.blocks[own].iter().map(|(row, _)| *row);
-            let (columns, first, others) = (pattern.row(i), i as u32, true);
-            loops::run(shape, RowOfProduct { lefts, rows, b, first, columns, others, out });
+            let rows = &a.of.blocks[own];
+            let (row_of, columns, others) = (|n: usize| rows[n].0, pattern.row(i), true);
+            loops::run(shape, RowOfProduct { lefts, row_of, b, first: i as u32, columns, others, out });
         });
         self.mirror();
     }

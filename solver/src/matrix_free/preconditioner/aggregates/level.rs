@@ -218,11 +218,10 @@ impl<S: Number> Level<S> {
             let columns = shape.p.row(e);
             let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate);
             let own = a.pattern.starts[e]..a.pattern.starts[e + 1];
-            let terms = a.pattern.columns[own.clone()].iter().enumerate();
-            let terms = terms.filter_map(|(n, &f)| of(f as usize).map(|(i, t)| (n, place(i), t)));
+            let beside = &a.pattern.columns[own.clone()];
             let row = SmoothRow {
                 a: &a.values[own.start * square..own.end * square],
-                terms,
+                term: |n: usize| of(beside[n] as usize).map(|(i, t)| (place(i), t)),
                 smoother: &smoother[e * square..][..square],
                 at: &mut at,
                 out,

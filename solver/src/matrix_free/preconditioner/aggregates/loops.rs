@@ -89,12 +89,14 @@ pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out:
     run([a.len() / height, height, width], Product { a, b, out });
 }
 
+// Loops below go by numbers, not by iterators: calls of these would not be inlined where a crate is compiled in several units.
+
 /// A row of the product of two matrices of blocks: blocks L of its row on the left, and rows of B on the right, from a column on.
 pub struct RowOfProduct<'a, S, R> {
     /// The blocks of the left.
     pub lefts: &'a [S],
     /// The row of B that each meets.
-    pub rows: R,
+    pub row_of: R,
     /// B.
     pub b: &'a Blocks<S>,
     /// The first column that is computed.
@@ -107,20 +109,21 @@ pub struct RowOfProduct<'a, S, R> {
     pub out: &'a mut [S],
 }
 
-impl<S: Number, R: Iterator<Item = u32>> Loop for RowOfProduct<'_, S, R> {
+impl<S: Number, R: Fn(usize) -> u32> Loop for RowOfProduct<'_, S, R> {
     #[inline(always)]
     fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape) {
         let [rows, height, width] = if SQUARE { [W; 3] } else { shape };
-        let (size, pattern) = (height * width, &self.b.pattern);
+        let size = height * width;
         let (left_size, right_size) = match self.others {
             true => (rows * width, rows * height),
             false => (rows * height, rows * width),
         };
-        for (left, row) in self.lefts.chunks_exact(left_size).zip(self.rows) {
-            let own = pattern.starts[row as usize]..pattern.starts[row as usize + 1];
-            let rights = self.b.values[own.start * right_size..own.end * right_size].chunks_exact(right_size);
+        for n in 0..self.lefts.len() / left_size {
+            let left = &self.lefts[n * left_size..][..left_size];
+            let row = (self.row_of)(n) as usize;
             let mut place = 0;
-            for (&column, right) in pattern.columns[own].iter().zip(rights) {
+            for at in self.b.pattern.starts[row]..self.b.pattern.starts[row + 1] {
+                let column = self.b.pattern.columns[at];
                 if column < self.first {
                     continue;
                 }
@@ -129,6 +132,7 @@ impl<S: Number, R: Iterator<Item = u32>> Loop for RowOfProduct<'_, S, R> {
                     place += 1;
                 }
                 let out = &mut self.out[place * size..][..size];
+                let right = &self.b.values[at * right_size..][..right_size];
                 let (a, b) = if self.others { (right, left) } else { (left, right) };
                 add::<S, W, P, SQUARE>(shape, a, b, out);
             }
@@ -140,8 +144,8 @@ impl<S: Number, R: Iterator<Item = u32>> Loop for RowOfProduct<'_, S, R> {
 pub struct SmoothRow<'a, S, T> {
     /// The row of A, blocks transposed.
     pub a: &'a [S],
-    /// For each of its columns that is in an aggregate: its place in that row, the place of the aggregate in the row that is made, its block of T.
-    pub terms: T,
+    /// For a place in it whose column is in an aggregate: the place of the aggregate in the row that is made, and the column's block of T.
+    pub term: T,
     /// w D^-1 of the row.
     pub smoother: &'a [S],
     /// Memory for A T.
@@ -150,19 +154,24 @@ pub struct SmoothRow<'a, S, T> {
     pub out: &'a mut [S],
 }
 
-impl<'a, S: Number + 'a, T: Iterator<Item = (usize, usize, &'a [S])>> Loop for SmoothRow<'a, S, T> {
+impl<'a, S: Number + 'a, T: Fn(usize) -> Option<(usize, &'a [S])>> Loop for SmoothRow<'a, S, T> {
     #[inline(always)]
     fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape) {
         let [rows, height, width] = if SQUARE { [W; 3] } else { shape };
-        let size = height * width;
+        let (size, left_size) = (height * width, rows * height);
         self.at.fill(S::default());
         self.out.fill(S::default());
-        for (n, place, t) in self.terms {
-            let a = &self.a[n * rows * height..][..rows * height];
-            add::<S, W, P, SQUARE>(shape, a, t, &mut self.at[place * size..][..size]);
+        for n in 0..self.a.len() / left_size {
+            if let Some((place, t)) = (self.term)(n) {
+                let a = &self.a[n * left_size..][..left_size];
+                add::<S, W, P, SQUARE>(shape, a, t, &mut self.at[place * size..][..size]);
+            }
         }
-        for (at, out) in self.at.chunks_exact_mut(size).zip(self.out.chunks_exact_mut(size)) {
-            at.iter_mut().for_each(|v| *v = S::default() - *v);
+        for i in 0..self.at.len() {
+            self.at[i] = S::default() - self.at[i];
+        }
+        for n in 0..self.out.len() / size {
+            let (at, out) = (&self.at[n * size..][..size], &mut self.out[n * size..][..size]);
             add::<S, W, P, SQUARE>(shape, self.smoother, at, out);
         }
     }
@@ -192,14 +201,15 @@ impl<S: Number> Loop for Rows<'_, S> {
         for t in 0..W {
             lanes[t] = padded(&by[t]);
         }
-        for row in self.rows.as_chunks_mut::<W>().0 {
-            let mut sum = [S::default(); P];
+        let rows = self.rows.as_chunks_mut::<W>().0;
+        for n in 0..rows.len() {
+            let (row, mut sum) = (&mut rows[n], [S::default(); P]);
             for t in 0..W {
                 for j in 0..P {
                     sum[j] += row[t] * lanes[t][j];
                 }
             }
-            row.copy_from_slice(&sum[..W]);
+            put(&sum, row);
         }
     }
 }
@@ -275,18 +285,20 @@ fn products<S: Number, const W: usize>(
     let Some(y) = y.first_chunk_mut::<W>() else { return };
     // Two sums in registers: an addition waits for the one before the last.
     let (mut even, mut odd) = ([S::default(); W], [S::default(); W]);
-    for (n, block) in blocks.as_chunks::<W>().0.chunks_exact(height.max(1)).enumerate() {
-        let (pairs, last) = block.as_chunks::<2>();
-        let (x, x_last) = x[at(n) as usize * height..][..height].as_chunks::<2>();
-        for ([a, b], [x, y]) in pairs.iter().zip(x) {
+    let rows = blocks.as_chunks::<W>().0;
+    for n in 0..rows.len() / height.max(1) {
+        let (block, x) = (&rows[n * height..][..height], &x[at(n) as usize * height..][..height]);
+        for t in 0..height / 2 {
+            let ([a, b], [x, y]) = ([&block[2 * t], &block[2 * t + 1]], [x[2 * t], x[2 * t + 1]]);
             for j in 0..W {
-                even[j] += a[j] * *x;
-                odd[j] += b[j] * *y;
+                even[j] += a[j] * x;
+                odd[j] += b[j] * y;
             }
         }
-        for (row, x) in last.iter().zip(x_last) {
+        if height % 2 == 1 {
+            let (a, x) = (&block[height - 1], x[height - 1]);
             for j in 0..W {
-                even[j] += row[j] * *x;
+                even[j] += a[j] * x;
             }
         }
     }
@@ -299,23 +311,33 @@ fn products<S: Number, const W: usize>(
 #[inline(always)]
 fn padded<S: Number, const W: usize, const P: usize>(row: &[S; W]) -> [S; P] {
     let mut all = [S::default(); P];
-    all[..W].copy_from_slice(row);
+    for j in 0..W {
+        all[j] = row[j];
+    }
     all
+}
+
+/// Writes the row of such lanes.
+#[inline(always)]
+fn put<S: Number, const W: usize, const P: usize>(all: &[S; P], row: &mut [S; W]) {
+    for j in 0..W {
+        row[j] = all[j];
+    }
 }
 
 /// out += A^T B, with so many columns of A.
 #[inline(always)]
 fn blocks<S: Number, const W: usize, const P: usize>(height: usize, a: &[S], b: &[S], out: &mut [S]) {
-    let b = b.as_chunks::<W>().0;
-    for (i, out) in out.as_chunks_mut::<W>().0.iter_mut().enumerate() {
-        let mut sum: [S; P] = padded(out);
+    let (b, out) = (b.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+    for i in 0..out.len() {
+        let mut sum: [S; P] = padded(&out[i]);
         for t in 0..b.len() {
             let (left, row) = (a[t * height + i], padded::<S, W, P>(&b[t]));
             for j in 0..P {
                 sum[j] += left * row[j];
             }
         }
-        out.copy_from_slice(&sum[..W]);
+        put(&sum, &mut out[i]);
     }
 }
 
@@ -339,7 +361,7 @@ fn square<S: Number, const W: usize, const P: usize>(a: &[S], b: &[S], out: &mut
                 sum[j] += a[t][i] * rows[t][j];
             }
         }
-        out[i].copy_from_slice(&sum[..W]);
+        put(&sum, &mut out[i]);
     }
 }
 
