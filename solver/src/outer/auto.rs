@@ -185,11 +185,6 @@ impl Auto {
         self.candidates.first().map(|c| c.kind)
     }
 
-    /// The set-up of that kind, in iterations of the cheap one.
-    pub fn setup(&self) -> Option<f64> {
-        self.candidates.first().map(|c| c.setup)
-    }
-
     /// Iterations of the cheap kind in a linear system behind which PCG goes on with another, under this limit; `None` if it never does.
     pub fn patience(&self, limit: usize) -> Option<usize> {
         let of = self.candidates.first()?;

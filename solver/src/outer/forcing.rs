@@ -61,11 +61,6 @@ impl Forcing {
         self.energy = energy;
     }
 
-    /// E at x.
-    pub fn energy(&self) -> f64 {
-        self.energy
-    }
-
     /// A step was proposed. A solve that went by other rules says nothing of eta.
     pub fn proposed(&mut self, predicted: f64, decided: bool) {
         (self.predicted, self.trial, self.decided) = (predicted, f64::NAN, decided);

@@ -42,8 +42,6 @@ pub struct Run {
     linear_limit: usize,
     /// eta of the preconditioners that have such a rule.
     forcing: Forcing,
-    /// zeta of the linear system: PCG with a cheap kind ends at k (Q_k - Q_{k-1}) <= zeta Q_k.
-    zeta: f64,
     /// Linear systems are solved nearly exactly.
     exact: bool,
     /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
@@ -89,7 +87,6 @@ impl Run {
         Run {
             watch: Watch::new(options.cancel.clone(), options.max_time),
             forcing: Forcing::new(&options),
-            zeta: options.forcing,
             options,
             exact: false,
             linear_limit,
@@ -179,9 +176,6 @@ pub struct Grown {
 
 /// The number of the preconditioner with levels, where a plan has one beside its own.
 const WITH_LEVELS: u8 = 1;
-
-/// The least that counts of what the model leaves of E, in terms of what it takes: E may vanish.
-const LEAST_LEFT: f64 = 1e-3;
 
 /// A solve together with its plan, for as long as a call takes.
 pub struct OnPlan<'a> {
@@ -317,7 +311,7 @@ impl OnPlan<'_> {
     fn set_rules(&mut self, limit: usize) -> Result<(), SolveError> {
         let tolerance = self.run.options.linear_tolerance;
         self.plan.set_number(Number::Tolerance, tolerance.map_or(-1.0, |tau| tau * tau))?;
-        let zeta = if tolerance.is_none() { self.run.zeta } else { -f64::MAX };
+        let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
         self.plan.set_number(Number::Eta, self.run.forcing.bound(&self.run.options))?;
         self.plan.set_number(Number::Limit, limit as f64)
@@ -342,7 +336,6 @@ impl OnPlan<'_> {
     fn run_pcg(&mut self) -> Result<bool, SolveError> {
         let phase = Phase::Pcg(self.run.kind);
         self.run.tried = false;
-        self.run.zeta = self.run.options.forcing;
         self.plan.clear_direction();
         if !self.is_on_gpu() {
             return self.legs();
@@ -389,9 +382,11 @@ impl OnPlan<'_> {
             return Ok(done);
         }
         let mut course = Course::default();
-        let Some(may_go_on) = self.cheap_leg(auto, &mut course)? else { return Ok(false) };
+        if !self.cheap_leg(auto, &mut course)? {
+            return Ok(false);
+        }
         let switched = self.reached();
-        let next = auto.next().filter(|_| may_go_on && switched.iterations < limit);
+        let next = auto.next().filter(|_| self.is_at_limit() && switched.iterations < limit);
         let (Some(next), Some(measured)) = (next, course.before()) else {
             auto.solved(self.cheap());
             return Ok(true);
@@ -408,60 +403,25 @@ impl OnPlan<'_> {
         Ok(done)
     }
 
-    /// PCG with the cheap kind, to its end or to where levels may take over. Returns whether they may; `None` where it was interrupted.
-    ///
-    /// Its rule has zeta relative to Q. Where a step takes away nearly all of E, what PCG leaves there is little of Q and yet much of what will be left of E: later
-    /// steps, from a strange place, have to make up for it. So behind its end it goes on for as long as a set-up of levels takes, to see whether these would pay
-    /// for an end with zeta relative to what the model leaves of E, if that is less than Q.
-    fn cheap_leg(&mut self, auto: &Auto, course: &mut Course) -> Result<Option<bool>, SolveError> {
-        let limit = self.run.linear_limit;
-        let (most, setup) = (auto.patience(limit).unwrap_or(limit), auto.setup().unwrap_or(0.0));
-        let mut ended = false;
+    /// PCG with the cheap kind, to its end or to where levels take over. Returns whether it came there.
+    fn cheap_leg(&mut self, auto: &Auto, course: &mut Course) -> Result<bool, SolveError> {
+        let (limit, options) = (self.run.linear_limit, &self.run.options);
+        let end = match options.linear_tolerance {
+            Some(tau) => End::Residual(tau * tau * self.run.start.bb),
+            None => End::Model(options.forcing),
+        };
+        let most = auto.patience(limit).unwrap_or(limit);
         loop {
             let to = if auto.next().is_some() { course.next(most) } else { limit };
             if !self.iterate(to)? {
-                return Ok(None);
+                return Ok(false);
             }
-            let at = self.reached();
-            course.pass(at);
-            let is_enough = match self.linear_stop() {
-                Some(LinearStop::Limit) => {
-                    let left = course.left(self.end()).map(|left| left.min((limit - at.iterations) as f64));
-                    if left.is_some_and(|left| auto.pays_at_once(at.iterations, left)) {
-                        return Ok(Some(true));
-                    }
-                    to == most || to == limit
-                }
-                Some(LinearStop::Model) if !ended && auto.next().is_some() => {
-                    ended = true;
-                    self.run.zeta *= self.left_of_energy(at.q);
-                    let is_stricter = self.run.zeta < self.run.options.forcing;
-                    !is_stricter
-                }
-                _ => true,
-            };
-            if ended && (is_enough || at.iterations as f64 >= setup) {
-                self.stopped(LinearStop::Model.code())?;
-                return Ok(Some(false));
+            course.pass(self.reached());
+            let left = course.left(end).map(|left| left.min((limit - to) as f64));
+            let pays = left.is_some_and(|left| auto.pays_at_once(to, left));
+            if !self.is_at_limit() || to == most || to == limit || pays {
+                return Ok(true);
             }
-            if is_enough {
-                return Ok(Some(self.is_at_limit()));
-            }
-        }
-    }
-
-    /// What the model leaves of E behind a decrease Q of it, in terms of what it takes; at most 1.
-    fn left_of_energy(&self, q: f64) -> f64 {
-        // E is |r|^2, and Q half of what a step takes of it.
-        let taken = 2.0 * q;
-        ((self.run.forcing.energy() - taken) / taken).clamp(LEAST_LEFT, 1.0)
-    }
-
-    /// The rule by which PCG with a cheap kind ends.
-    fn end(&self) -> End {
-        match self.run.options.linear_tolerance {
-            Some(tau) => End::Residual(tau * tau * self.run.start.bb),
-            None => End::Model(self.run.zeta),
         }
     }
 
@@ -478,15 +438,9 @@ impl OnPlan<'_> {
     /// PCG from where it stands to its end, or to this limit, behind which it may go on.
     fn iterate(&mut self, limit: usize) -> Result<bool, SolveError> {
         self.set_rules(limit)?;
-        self.stopped(0.0)?;
+        let value = |s: PcgScalar| if s == PcgScalar::Stop { 0.0 } else { self.plan.scalar(s) };
+        self.plan.set_scalars(&PcgScalar::ALL.map(|s| (s, value(s))))?;
         self.plan.run_until(Phase::Pcg(self.run.kind), &self.run.watch)
-    }
-
-    /// Makes this the code of what has ended PCG, or 0 where it goes on; all else stays.
-    fn stopped(&mut self, code: f64) -> Result<(), SolveError> {
-        let value = |s: PcgScalar| if s == PcgScalar::Stop { code } else { self.plan.scalar(s) };
-        let all = PcgScalar::ALL.map(|s| (s, value(s)));
-        self.plan.set_scalars(&all)
     }
 
     /// The point that PCG has come to.
@@ -518,7 +472,7 @@ impl OnPlan<'_> {
             },
             ended: !self.is_at_limit(),
             early: false,
-            zeta: by_model.then_some(self.run.zeta),
+            zeta: by_model.then_some(self.run.options.forcing),
         }
     }
 
