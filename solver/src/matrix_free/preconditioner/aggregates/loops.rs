@@ -402,3 +402,79 @@ mod any_width {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix_free::preconditioner::aggregates::blocks::Pattern;
+    use crate::problem::aggregates;
+    use std::sync::Arc;
+
+    fn numbers<S: Number>(n: usize, first: usize) -> Vec<S> {
+        (first..first + n).map(|i| S::nearest(aggregates::start(i))).collect()
+    }
+
+    /// out += A^T B, number by number in the order of rows.
+    fn plain<S: Number>([rows, height, width]: Shape, a: &[S], b: &[S], out: &mut [S]) {
+        for (i, j) in (0..height).flat_map(|i| (0..width).map(move |j| (i, j))) {
+            for t in 0..rows {
+                out[i * width + j] += a[t * height + i] * b[t * width + j];
+            }
+        }
+    }
+
+    fn check<S: Number + PartialEq + std::fmt::Debug>() {
+        let squares = (1..=13).map(|w| [w; 3]);
+        let others = (1..=13).flat_map(|w| [[1, 2, w], [12, 12, w], [5, 7, w]]);
+        for shape @ [rows, height, width] in squares.chain(others) {
+            let [a, b] = [numbers::<S>(rows * height, 3), numbers(rows * width, 1000)];
+            let mut out = numbers::<S>(height * width, 2000);
+            let mut expected = out.clone();
+            add_blocks(&a, &b, [height, width], &mut out);
+            plain(shape, &a, &b, &mut expected);
+            assert_eq!(out, expected, "{shape:?}");
+
+            // Two blocks meet rows of B with columns 1, 4 and 4, 5; what is before column 4 is left out.
+            let pattern = Pattern { starts: vec![0, 2, 4], columns: vec![1, 4, 4, 5] };
+            let values = numbers::<S>(4 * rows * width, 500);
+            let b = Blocks { pattern: Arc::new(pattern), height: rows, width, values };
+            let lefts = numbers::<S>(2 * rows * height, 77);
+            for others in [false, true] {
+                let mut out = vec![S::default(); 2 * height * width];
+                let mut expected = out.clone();
+                let row_of = |n: usize| n as u32;
+                let columns = &[4, 5];
+                let of =
+                    RowOfProduct { lefts: &lefts, row_of, b: &b, first: 4, columns, others, out: &mut out };
+                run(if others { [rows, width, height] } else { shape }, of);
+                for (left, right, place) in [(0, 1, 0), (1, 2, 0), (1, 3, 1)] {
+                    let left = &lefts[left * rows * height..][..rows * height];
+                    let right = &b.values[right * rows * width..][..rows * width];
+                    let out = &mut expected[place * height * width..][..height * width];
+                    match others {
+                        false => plain(shape, left, right, out),
+                        true => plain([rows, width, height], right, left, out),
+                    }
+                }
+                assert_eq!(out, expected, "{shape:?} {others}");
+            }
+
+            if rows == height && height == width {
+                let mut rows = numbers::<S>(3 * width, 9);
+                let mut expected = vec![S::default(); 3 * width];
+                let by = numbers::<S>(width * width, 90);
+                for (row, to) in rows.chunks(width).zip(expected.chunks_mut(width)) {
+                    plain([width, 1, width], row, &by, to);
+                }
+                multiply_rows(&mut rows, &by, width);
+                assert_eq!(rows, expected, "{width}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_shapes_have_the_bits_of_plain_loops() {
+        check::<f32>();
+        check::<f64>();
+    }
+}
