@@ -229,6 +229,9 @@ fn operands(e: &Expr, lane: u16) -> Vec<(Expr, u16)> {
     }
 }
 
+/// The value of a call, by name, coordinates and component, if it is known.
+pub type Known<'a, N> = dyn FnMut(&Name, &[i32], usize) -> Option<N> + 'a;
+
 impl<N: Number> Tape<N> {
     /// Runs the tape; the result has the lanes of the compiled expressions, in order.
     pub fn run(&self, vars: &[i64], calls: &mut dyn Calls<N>) -> Result<Vec<N>, Error> {
@@ -247,11 +250,7 @@ impl<N: Number> Tape<N> {
     }
 
     /// As [`Tape::run`], but for what needs a value that `call` does not have: that is left out, calls included. The result, if none of it is.
-    pub fn run_without(
-        &self,
-        vars: &[i64],
-        call: &mut dyn FnMut(&Name, &[i32], usize) -> Option<N>,
-    ) -> Option<Vec<N>> {
+    pub fn run_without(&self, vars: &[i64], call: &mut Known<'_, N>) -> Option<Vec<N>> {
         let mut regs: Vec<N> = Vec::with_capacity(self.ops.len());
         let mut known = Vec::with_capacity(self.ops.len());
         for (op, reads) in self.ops.iter().zip(&self.reads) {

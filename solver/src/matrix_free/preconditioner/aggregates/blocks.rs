@@ -1,49 +1,12 @@
 //! Sparse matrices of dense blocks of one size. Those that are multiplied by vectors have their blocks transposed in memory, as [`loops`] have it.
 
-use crate::matrix_free::preconditioner::aggregates::loops::{self, RowOfProduct, add_product, add_products};
+use crate::matrix_free::preconditioner::aggregates::loops::{
+    self, Number, RowOfProduct, add_product, add_products,
+};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
-use crate::problem::aggregates::NOISE;
 use smallvec::SmallVec;
-use std::ops::{Add, AddAssign, Mul, Sub};
 use std::sync::Arc;
-use sumsq_codegen::runtime::{Element, Pool};
-
-/// Numbers of matrices and vectors: float32 where PCG is in that, else float64.
-pub trait Number:
-    Element
-    + Default
-    + PartialOrd
-    + Add<Output = Self>
-    + AddAssign
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Into<f64>
-{
-    /// Relative shift of the diagonal of a block before it is inverted: well above what rounding does to it.
-    const SHIFT: f64;
-    /// Share of an aggregate's diagonal below which what P^T A P has there is rounding.
-    const NOISE: f64;
-    /// The nearest one.
-    fn nearest(value: f64) -> Self;
-}
-
-impl Number for f32 {
-    const SHIFT: f64 = 1e-5;
-    const NOISE: f64 = 1e-6;
-
-    fn nearest(value: f64) -> f32 {
-        value as f32
-    }
-}
-
-impl Number for f64 {
-    const SHIFT: f64 = 1e-12;
-    const NOISE: f64 = NOISE;
-
-    fn nearest(value: f64) -> f64 {
-        value
-    }
-}
+use sumsq_codegen::runtime::Pool;
 
 /// The blocks that a matrix has: per row, ascending columns.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -140,6 +103,11 @@ impl<S: Number> Blocks<S> {
         self.height * self.width
     }
 
+    /// Number of the first block of every row, columns of blocks, blocks.
+    fn parts(&self) -> (&[usize], &[u32], &[S]) {
+        (&self.pattern.starts, &self.pattern.columns, &self.values)
+    }
+
     /// A block.
     pub fn block(&self, place: usize) -> &[S] {
         &self.values[place * self.size()..(place + 1) * self.size()]
@@ -195,7 +163,7 @@ impl<S: Number> Blocks<S> {
             let lefts = &a.values[own.start * a.size()..own.end * a.size()];
             let rows = &a.pattern.columns[own];
             let (row_of, columns, others) = (|n: usize| rows[n], pattern.row(i), false);
-            loops::run(shape, RowOfProduct { lefts, row_of, b, first: 0, columns, others, out });
+            loops::run(shape, RowOfProduct { lefts, row_of, b: b.parts(), first: 0, columns, others, out });
         });
     }
 
@@ -216,7 +184,10 @@ impl<S: Number> Blocks<S> {
             let lefts = &a.values[own.start * a.size()..own.end * a.size()];
             let rows = &a.of.blocks[own];
             let (row_of, columns, others) = (|n: usize| rows[n].0, pattern.row(i), true);
-            loops::run(shape, RowOfProduct { lefts, row_of, b, first: i as u32, columns, others, out });
+            loops::run(
+                shape,
+                RowOfProduct { lefts, row_of, b: b.parts(), first: i as u32, columns, others, out },
+            );
         });
         self.mirror();
     }

@@ -1,8 +1,8 @@
 //! A cycle over the levels behind the finest, V(1,1) with block smoothers.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Number, apply_inverse};
+use crate::matrix_free::preconditioner::aggregates::blocks::apply_inverse;
 use crate::matrix_free::preconditioner::aggregates::level::Level;
-use crate::matrix_free::preconditioner::aggregates::loops::add_product;
+use crate::matrix_free::preconditioner::aggregates::loops::{Number, add_product};
 use crate::matrix_free::preconditioner::aggregates::rows::each;
 use sumsq_codegen::runtime::Pool;
 

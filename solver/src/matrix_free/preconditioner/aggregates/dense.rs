@@ -1,7 +1,6 @@
 //! Small dense matrices: blocks of elements and what aggregates hold of candidates.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::Number;
-use crate::matrix_free::preconditioner::aggregates::loops::{add_blocks, multiply_rows};
+use crate::matrix_free::preconditioner::aggregates::loops::{Number, add_blocks, multiply_rows};
 use crate::problem::aggregates::DEPENDENT;
 use nalgebra::{Cholesky, DMatrix};
 use smallvec::SmallVec;
@@ -117,6 +116,7 @@ fn invert_positive(m: usize, l: &mut [f64]) -> bool {
     }
 }
 
+#[expect(clippy::needless_range_loop, reason = "indices of rows and of columns")]
 fn of_size<const M: usize>(l: &mut [f64]) -> bool {
     let Some(l) = l.as_chunks_mut::<M>().0.first_chunk_mut::<M>() else { return false };
     for j in 0..M {

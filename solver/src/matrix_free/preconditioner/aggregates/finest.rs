@@ -1,8 +1,8 @@
 //! Level 0: A of the numbers that generated code gives, and near-null candidates of it.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Number, Pattern};
+use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Pattern};
 use crate::matrix_free::preconditioner::aggregates::dense::invert;
-use crate::matrix_free::preconditioner::aggregates::loops::add_blocks;
+use crate::matrix_free::preconditioner::aggregates::loops::{Number, add_blocks};
 use crate::matrix_free::preconditioner::aggregates::numbers::Numbers;
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;

@@ -1,9 +1,9 @@
 //! All levels of a space, and a cycle over them.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::Number;
 use crate::matrix_free::preconditioner::aggregates::cycle::{self, Vectors};
 use crate::matrix_free::preconditioner::aggregates::finest::Finest;
 use crate::matrix_free::preconditioner::aggregates::level::{Level, News};
+use crate::matrix_free::preconditioner::aggregates::loops::Number;
 use crate::matrix_free::preconditioner::aggregates::numbers::{Numbers, Source};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::coarsest::inverted;

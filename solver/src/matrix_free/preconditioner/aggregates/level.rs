@@ -1,10 +1,10 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{
-    Blocks, ByColumns, Columns, Number, Pattern, apply_inverse,
+    Blocks, ByColumns, Columns, Pattern, apply_inverse,
 };
 use crate::matrix_free::preconditioner::aggregates::dense::{MOST, invert, orthonormalise};
-use crate::matrix_free::preconditioner::aggregates::loops::{self, SmoothRow, add_squares};
+use crate::matrix_free::preconditioner::aggregates::loops::{self, Number, SmoothRow, add_squares};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, each_with, sum};
 use crate::problem::aggregates::{self, NONE, POWER_STEPS, SAFETY};
 use smallvec::{SmallVec, smallvec};

@@ -1,10 +1,49 @@
 //! Loops over blocks of numbers, the arithmetic of matrices of blocks: products along rows of blocks, in a way that compilers turn into SIMD, of B^T x
 //! and B^T C with a block B.
 //!
-//! Loops know the sizes of blocks when they are compiled, where these are usual, and are compiled once more for processors with AVX2. Every number is made by the same
-//! operations in the same order wherever it is made, no fused ones: the same bits.
+//! Loops know the sizes of blocks when they are compiled, where these are usual. They go by numbers, not by iterators: calls of these would not be
+//! inlined where a crate is compiled in several units.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Number};
+use crate::problem::aggregates::NOISE;
+use std::ops::{Add, AddAssign, Mul, Sub};
+use sumsq_codegen::runtime::Element;
+
+/// Numbers of matrices and vectors: float32 where PCG is in that, else float64.
+pub trait Number:
+    Element
+    + Default
+    + PartialOrd
+    + Add<Output = Self>
+    + AddAssign
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Into<f64>
+{
+    /// Relative shift of the diagonal of a block before it is inverted: well above what rounding does to it.
+    const SHIFT: f64;
+    /// Share of an aggregate's diagonal below which what P^T A P has there is rounding.
+    const NOISE: f64;
+    /// The nearest one.
+    fn nearest(value: f64) -> Self;
+}
+
+impl Number for f32 {
+    const SHIFT: f64 = 1e-5;
+    const NOISE: f64 = 1e-6;
+
+    fn nearest(value: f64) -> f32 {
+        value as f32
+    }
+}
+
+impl Number for f64 {
+    const SHIFT: f64 = 1e-12;
+    const NOISE: f64 = NOISE;
+
+    fn nearest(value: f64) -> f64 {
+        value
+    }
+}
 
 /// Rows of A and B, columns of A, and columns of B, in a product A^T B.
 pub type Shape = [usize; 3];
@@ -18,39 +57,20 @@ pub trait Loop {
 /// Runs a loop over blocks of a shape.
 pub fn run(shape: Shape, of: impl Loop) {
     match shape {
-        [1, 1, 1] => widest::<_, 1, 1, true>(shape, of),
-        [2, 2, 2] => widest::<_, 2, 2, true>(shape, of),
-        [3, 3, 3] => widest::<_, 3, 4, true>(shape, of),
-        [4, 4, 4] => widest::<_, 4, 4, true>(shape, of),
-        [6, 6, 6] => widest::<_, 6, 8, true>(shape, of),
-        [_, _, 1] => widest::<_, 1, 1, false>(shape, of),
-        [_, _, 2] => widest::<_, 2, 2, false>(shape, of),
-        [_, _, 3] => widest::<_, 3, 4, false>(shape, of),
-        [_, _, 4] => widest::<_, 4, 4, false>(shape, of),
-        [_, _, 5] => widest::<_, 5, 8, false>(shape, of),
-        [_, _, 6] => widest::<_, 6, 8, false>(shape, of),
-        [_, _, 12] => widest::<_, 12, 12, false>(shape, of),
-        _ => widest::<_, 0, 0, false>(shape, of),
+        [1, 1, 1] => of.run::<1, 1, true>(shape),
+        [2, 2, 2] => of.run::<2, 2, true>(shape),
+        [3, 3, 3] => of.run::<3, 4, true>(shape),
+        [4, 4, 4] => of.run::<4, 4, true>(shape),
+        [6, 6, 6] => of.run::<6, 8, true>(shape),
+        [_, _, 1] => of.run::<1, 1, false>(shape),
+        [_, _, 2] => of.run::<2, 2, false>(shape),
+        [_, _, 3] => of.run::<3, 4, false>(shape),
+        [_, _, 4] => of.run::<4, 4, false>(shape),
+        [_, _, 5] => of.run::<5, 8, false>(shape),
+        [_, _, 6] => of.run::<6, 8, false>(shape),
+        [_, _, 12] => of.run::<12, 12, false>(shape),
+        _ => of.run::<0, 0, false>(shape),
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn widest<L: Loop, const W: usize, const P: usize, const SQUARE: bool>(shape: Shape, of: L) {
-    #[target_feature(enable = "avx2")]
-    fn with_avx2<L: Loop, const W: usize, const P: usize, const SQUARE: bool>(shape: Shape, of: L) {
-        of.run::<W, P, SQUARE>(shape);
-    }
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: this processor has it.
-        unsafe { with_avx2::<L, W, P, SQUARE>(shape, of) }
-    } else {
-        of.run::<W, P, SQUARE>(shape);
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn widest<L: Loop, const W: usize, const P: usize, const SQUARE: bool>(shape: Shape, of: L) {
-    of.run::<W, P, SQUARE>(shape);
 }
 
 /// out += A^T B.
@@ -89,16 +109,14 @@ pub fn add_blocks<S: Number>(a: &[S], b: &[S], [height, width]: [usize; 2], out:
     run([a.len() / height, height, width], Product { a, b, out });
 }
 
-// Loops below go by numbers, not by iterators: calls of these would not be inlined where a crate is compiled in several units.
-
 /// A row of the product of two matrices of blocks: blocks L of its row on the left, and rows of B on the right, from a column on.
 pub struct RowOfProduct<'a, S, R> {
     /// The blocks of the left.
     pub lefts: &'a [S],
     /// The row of B that each meets.
     pub row_of: R,
-    /// B.
-    pub b: &'a Blocks<S>,
+    /// Number of the first block of every row of B, their columns, and the blocks.
+    pub b: (&'a [usize], &'a [u32], &'a [S]),
     /// The first column that is computed.
     pub first: u32,
     /// The columns of the product's row, ascending: all that B's rows have from the first one on.
@@ -113,7 +131,7 @@ impl<S: Number, R: Fn(usize) -> u32> Loop for RowOfProduct<'_, S, R> {
     #[inline(always)]
     fn run<const W: usize, const P: usize, const SQUARE: bool>(self, shape: Shape) {
         let [rows, height, width] = if SQUARE { [W; 3] } else { shape };
-        let size = height * width;
+        let (size, (starts, columns, blocks)) = (height * width, self.b);
         let (left_size, right_size) = match self.others {
             true => (rows * width, rows * height),
             false => (rows * height, rows * width),
@@ -122,8 +140,8 @@ impl<S: Number, R: Fn(usize) -> u32> Loop for RowOfProduct<'_, S, R> {
             let left = &self.lefts[n * left_size..][..left_size];
             let row = (self.row_of)(n) as usize;
             let mut place = 0;
-            for at in self.b.pattern.starts[row]..self.b.pattern.starts[row + 1] {
-                let column = self.b.pattern.columns[at];
+            for at in starts[row]..starts[row + 1] {
+                let column = columns[at];
                 if column < self.first {
                     continue;
                 }
@@ -132,7 +150,7 @@ impl<S: Number, R: Fn(usize) -> u32> Loop for RowOfProduct<'_, S, R> {
                     place += 1;
                 }
                 let out = &mut self.out[place * size..][..size];
-                let right = &self.b.values[at * right_size..][..right_size];
+                let right = &blocks[at * right_size..][..right_size];
                 let (a, b) = if self.others { (right, left) } else { (left, right) };
                 add::<S, W, P, SQUARE>(shape, a, b, out);
             }
@@ -201,9 +219,8 @@ impl<S: Number> Loop for Rows<'_, S> {
         for t in 0..W {
             lanes[t] = padded(&by[t]);
         }
-        let rows = self.rows.as_chunks_mut::<W>().0;
-        for n in 0..rows.len() {
-            let (row, mut sum) = (&mut rows[n], [S::default(); P]);
+        for row in self.rows.as_chunks_mut::<W>().0 {
+            let mut sum = [S::default(); P];
             for t in 0..W {
                 for j in 0..P {
                     sum[j] += row[t] * lanes[t][j];
@@ -308,6 +325,7 @@ fn products<S: Number, const W: usize>(
 }
 
 /// A row with zeros behind it, up to a number of lanes that vectors have.
+#[expect(clippy::manual_memcpy, reason = "a call of a copy is not inlined across units")]
 #[inline(always)]
 fn padded<S: Number, const W: usize, const P: usize>(row: &[S; W]) -> [S; P] {
     let mut all = [S::default(); P];
@@ -318,6 +336,7 @@ fn padded<S: Number, const W: usize, const P: usize>(row: &[S; W]) -> [S; P] {
 }
 
 /// Writes the row of such lanes.
+#[expect(clippy::manual_memcpy, reason = "a call of a copy is not inlined across units")]
 #[inline(always)]
 fn put<S: Number, const W: usize, const P: usize>(all: &[S; P], row: &mut [S; W]) {
     for j in 0..W {
@@ -406,9 +425,7 @@ mod any_width {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix_free::preconditioner::aggregates::blocks::Pattern;
     use crate::problem::aggregates;
-    use std::sync::Arc;
 
     fn numbers<S: Number>(n: usize, first: usize) -> Vec<S> {
         (first..first + n).map(|i| S::nearest(aggregates::start(i))).collect()
@@ -435,21 +452,19 @@ mod tests {
             assert_eq!(out, expected, "{shape:?}");
 
             // Two blocks meet rows of B with columns 1, 4 and 4, 5; what is before column 4 is left out.
-            let pattern = Pattern { starts: vec![0, 2, 4], columns: vec![1, 4, 4, 5] };
             let values = numbers::<S>(4 * rows * width, 500);
-            let b = Blocks { pattern: Arc::new(pattern), height: rows, width, values };
+            let b = (&[0, 2, 4][..], &[1, 4, 4, 5][..], &values[..]);
             let lefts = numbers::<S>(2 * rows * height, 77);
             for others in [false, true] {
                 let mut out = vec![S::default(); 2 * height * width];
                 let mut expected = out.clone();
                 let row_of = |n: usize| n as u32;
                 let columns = &[4, 5];
-                let of =
-                    RowOfProduct { lefts: &lefts, row_of, b: &b, first: 4, columns, others, out: &mut out };
+                let of = RowOfProduct { lefts: &lefts, row_of, b, first: 4, columns, others, out: &mut out };
                 run(if others { [rows, width, height] } else { shape }, of);
                 for (left, right, place) in [(0, 1, 0), (1, 2, 0), (1, 3, 1)] {
                     let left = &lefts[left * rows * height..][..rows * height];
-                    let right = &b.values[right * rows * width..][..rows * width];
+                    let right = &values[right * rows * width..][..rows * width];
                     let out = &mut expected[place * height * width..][..height * width];
                     match others {
                         false => plain(shape, left, right, out),

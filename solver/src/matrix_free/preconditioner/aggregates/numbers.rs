@@ -1,7 +1,7 @@
 //! The numbers of level 0 as generated code leaves them, in the memory of a hierarchy.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::Number;
 use crate::matrix_free::preconditioner::aggregates::level::News;
+use crate::matrix_free::preconditioner::aggregates::loops::Number;
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::skeleton::packed;
 use crate::problem::aggregates::Candidate;
