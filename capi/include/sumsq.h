@@ -173,7 +173,7 @@ typedef struct sumsq_options {
     int32_t backend;               /* sumsq_backend; fixed when the energy is compiled */
     int32_t device;                /* number of the CUDA device, as the driver counts them; fixed when the energy is compiled */
     double eta;                    /* with multigrid and aggregation, stop PCG at sqrt(r.z) <= eta sqrt(r0.z0); 0: as the steps turn out,
-                                      from 1e-3 to 0.3 */
+                                      from 0.1 (multigrid) or 1e-3 (aggregation) to 0.3 */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */

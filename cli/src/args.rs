@@ -82,7 +82,8 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
-    /// Stop PCG at sqrt(r.z) <= E sqrt(r0.z0), with multigrid and aggregation [default: as the steps turn out, from 1e-3 to 0.3]
+    /// Stop PCG at sqrt(r.z) <= E sqrt(r0.z0), with multigrid and aggregation [default: as the steps turn out, from 0.1
+    /// (multigrid) or 1e-3 (aggregation) to 0.3]
     #[arg(long, value_name = "E")]
     eta: Option<f64>,
     /// First trust-region radius [default: 1e4; 1e-3 where all unknowns are globals; with Cholesky 1e8, since its steps are exact however

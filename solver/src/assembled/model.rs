@@ -4,6 +4,7 @@ use crate::assembled::cholesky::NormalCholesky;
 use crate::assembled::inverse::Inverse;
 use crate::assembled::preconditioner::{self, element_blocks};
 use crate::assembled::{Explicit, Jacobian};
+use crate::outer::forcing::{LOOSE, Range, TIGHT};
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, pcg};
@@ -126,8 +127,12 @@ impl<'a> AssembledModel<'a> {
 }
 
 impl Model for AssembledModel<'_> {
-    fn measures_error(&self) -> bool {
-        self.kind.has_levels()
+    fn eta(&self) -> Option<Range> {
+        match self.kind {
+            Preconditioner::Multigrid => Some(LOOSE),
+            Preconditioner::Aggregation => Some(TIGHT),
+            _ => None,
+        }
     }
 
     fn energies(&mut self, x: &[f64]) -> Energies {

@@ -35,7 +35,8 @@ pub struct Candidate {
 impl Candidate {
     /// One that was not tried yet.
     pub fn new(kind: Preconditioner, setup: f64, iteration: f64, compilation: f64) -> Candidate {
-        Candidate { kind, setup, iteration, system: setup + TYPICAL * iteration, compilation }
+        let typical = if kind == Preconditioner::Multigrid { TYPICAL_LOOSE } else { TYPICAL };
+        Candidate { kind, setup, iteration, system: setup + typical * iteration, compilation }
     }
 }
 
@@ -129,8 +130,11 @@ pub struct Auto {
     systems: usize,
     /// Iterations of the cheap kind in a system, where levels pay: then the next step begins with the first candidate.
     replaced: Option<f64>,
-    /// False where the last system was so easy that the next one begins with the cheap kind all the same.
+    /// False where the next system begins with the cheap kind all the same.
     ahead: bool,
+    /// Systems in turn that have begun with levels, and as many as there may be before one begins with the cheap kind again.
+    in_turn: usize,
+    turns: usize,
     /// Every system is solved with levels, whatever they cost.
     insists: bool,
 }
@@ -138,11 +142,18 @@ pub struct Auto {
 /// Iterations with levels that a linear system takes until something is known of them.
 const TYPICAL: f64 = 16.0;
 
+/// The same with multigrid, whose eta is loose ([`crate::outer::forcing::LOOSE`]).
+const TYPICAL_LOOSE: f64 = 4.0;
+
 /// The least number of iterations behind which levels take over.
 const SWITCH: usize = 2;
 
-/// Iterations with levels from which on the next step begins so.
+/// Iterations with aggregation from which on the next step begins so. With multigrid few are no sign: its eta is loose.
 const WORTH: usize = 3;
+
+/// Systems in turn that begin with levels, behind which one begins with the cheap kind: the cheap kind may serve by now. Twice as many every time
+/// that levels have paid again.
+const TURNS: usize = 4;
 
 /// Systems that the cheap kind has solved in turn, behind which a long one is an exception.
 const MANY: usize = 4;
@@ -229,21 +240,25 @@ impl Auto {
 
     /// A linear system was solved.
     pub fn solved(&mut self, of: Solved) {
-        let (cheap, system) = match (of, self.candidates.first()) {
+        let (with_levels, system) = match (of, self.candidates.first()) {
             (Solved::Cheap(iterations) | Solved::Unsolved(iterations), _)
             | (Solved::Both(Trial { cheap: iterations, .. }), None) => {
                 (self.total, self.since) = (self.total + iterations, self.since + iterations);
                 self.unsolved += if let Solved::Unsolved(_) = of { iterations } else { 0 };
                 self.systems += 1;
+                self.in_turn = 0;
                 return;
             }
             (Solved::Levels(_), None) => return,
             (Solved::Both(trial), Some(with)) => {
                 self.total += trial.cheap;
+                self.turns = if self.in_turn > 0 { 2 * self.turns } else { TURNS };
+                self.in_turn = 0;
                 self.replaced = Some(GAIN * trial.cheap_alone());
                 (trial.levels, with.setup + with.iteration * trial.levels_alone())
             }
             (Solved::Levels(iterations), Some(with)) => {
+                self.in_turn += 1;
                 (iterations, with.setup + with.iteration * iterations as f64)
             }
         };
@@ -253,7 +268,8 @@ impl Auto {
         self.candidates[0].system = system;
         self.candidates[0].compilation = 0.0;
         self.replaced = self.replaced.filter(|&replaced| system <= replaced);
-        self.ahead = self.replaced.is_some() && cheap > WORTH && !is_alone;
+        let is_easy = with_levels <= WORTH && self.candidates[0].kind != Preconditioner::Multigrid;
+        self.ahead = self.replaced.is_some() && !is_easy && !is_alone && self.in_turn < self.turns;
         if self.replaced.is_none() && !self.insists {
             self.choose();
         }
@@ -324,16 +340,18 @@ mod tests {
         // Compilation counts until its worth of iterations is done.
         assert_eq!((auto.first(), auto.next(), auto.patience(500)), (None, MULTIGRID, Some(100)));
         auto.solved(Solved::Cheap(30));
-        // Two systems with levels cost 2 (15 + 16 * 2.5).
-        assert_eq!(auto.patience(500), Some(80));
+        // Two systems with levels cost 2 (15 + 4 * 2.5).
+        assert_eq!(auto.patience(500), Some(70));
         auto.solved(Solved::Cheap(70));
-        assert_eq!(auto.patience(500), Some(65));
+        assert_eq!(auto.patience(500), Some(15));
         auto.solved(Solved::Cheap(10));
-        assert_eq!(auto.patience(500), Some(110));
+        assert_eq!(auto.patience(500), Some(15));
         auto.solved(Solved::Both(trial(110, 8)));
-        assert_eq!(auto.first(), MULTIGRID);
-        // A step that needs few iterations is followed by one that begins cheaply, for no longer than that cost.
-        auto.solved(Solved::Levels(3));
+        // Behind four steps the cheap kind is heard again, for no longer than one with levels costs.
+        for _ in 0..4 {
+            assert_eq!(auto.first(), MULTIGRID);
+            auto.solved(Solved::Levels(3));
+        }
         assert_eq!((auto.first(), auto.next(), auto.patience(500)), (None, MULTIGRID, Some(23)));
         // What a limit of 500 leaves.
         assert_eq!(auto.limit(15, 500), 15 + 194);
@@ -371,10 +389,10 @@ mod tests {
     #[test]
     fn a_long_way_is_a_reason_for_levels() {
         let auto = auto(100.0);
-        // 55 for a system and 80 until the code is there: half of what is saved.
-        assert!(!auto.pays_at_once(20, 269.0) && auto.pays_at_once(20, 270.0));
+        // 25 for a system and 80 until the code is there: half of what is saved.
+        assert!(!auto.pays_at_once(20, 209.0) && auto.pays_at_once(20, 210.0));
         assert!(!auto.pays_at_once(14, 1e9), "a set-up costs 15");
-        assert!(auto.clone().with_free_compilation().pays_at_once(20, 110.0));
+        assert!(auto.clone().with_free_compilation().pays_at_once(20, 50.0));
         assert!(!Auto::default().pays_at_once(20, 1e9));
     }
 
@@ -392,6 +410,35 @@ mod tests {
         assert_eq!((others.first(), others.next()), (None, MULTIGRID));
         others.solved(early());
         assert_eq!(others.first(), MULTIGRID);
+    }
+
+    /// Levels that go on to pay are left for longer and longer; the cheap kind stays where it serves.
+    #[test]
+    fn the_cheap_kind_is_heard_again() {
+        let mut auto = auto(0.0);
+        auto.solved(Solved::Both(trial(60, 10)));
+        for turns in [4, 8, 16] {
+            for _ in 0..turns {
+                assert_eq!(auto.first(), MULTIGRID);
+                auto.solved(Solved::Levels(2));
+            }
+            assert_eq!(auto.first(), None);
+            auto.solved(Solved::Both(trial(60, 10)));
+        }
+        (0..32).for_each(|_| auto.solved(Solved::Levels(2)));
+        auto.solved(Solved::Cheap(5));
+        assert_eq!(auto.first(), None);
+    }
+
+    /// Few iterations with aggregation, whose eta is tight, say that the next step is easy, too.
+    #[test]
+    fn easy_systems_are_left_to_the_cheap_kind() {
+        let mut auto = Auto::new(vec![Candidate::new(Preconditioner::Aggregation, 60.0, 3.0, 0.0)]);
+        auto.solved(Solved::Both(trial(108, 10)));
+        auto.solved(Solved::Levels(4));
+        assert_eq!(auto.first(), AGGREGATION);
+        auto.solved(Solved::Levels(3));
+        assert_eq!(auto.first(), None);
     }
 
     #[test]

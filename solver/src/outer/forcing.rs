@@ -1,12 +1,26 @@
 //! The forcing term eta of preconditioners for which sqrt(r.z) measures the error: PCG ends at sqrt(r.z) <= eta sqrt(r0.z0), k >= 2.
 //!
-//! With M near A, r.z is nearly the square of the error in the norm of A, and a tight solve costs few iterations more than a loose one. So eta
-//! begins tight; it grows where the model of E fails, which no better solve of the linear system would mend, and shrinks where it holds.
+//! With M near A, r.z is nearly the square of the error in the norm of A: at eta the step lacks eta^2 of what the model can fall. eta grows where the
+//! model of E fails, which no better solve of the linear system would mend, and shrinks where it holds. How tight it gets is a matter of costs
+//! ([`Range`]): a step has its set-up before any iteration.
 
 use crate::problem::options::{Method, SolveOptions};
 
-/// eta at the start, and the least that it becomes.
-const LEAST: f64 = 1e-3;
+/// The values of eta with a preconditioner: the least, with which a solve begins, and the factor between neighbouring ones. The largest is 0.3.
+///
+/// Steps with a loose eta are more, and each has a set-up. Where that costs little beside an iteration, nothing is lost by a loose one, and what is
+/// saved are the iterations that make a step good of which the model says too much. So iterations shall cost about what the set-up does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Range {
+    least: f64,
+    factor: f64,
+}
+
+/// Where a set-up costs as much as some twenty iterations: aggregation.
+pub const TIGHT: Range = Range { least: 1e-3, factor: 10.0 };
+
+/// Where it costs as much as some five: multigrid.
+pub const LOOSE: Range = Range { least: 0.1, factor: 3.0 };
 
 /// The largest that it becomes.
 const MOST: f64 = 0.3;
@@ -14,14 +28,12 @@ const MOST: f64 = 0.3;
 /// eta of solves that are nearly exact.
 const EXACT: f64 = 1e-4;
 
-/// The factor between neighbouring values.
-const FACTOR: f64 = 10.0;
-
 /// eta in the course of a solve.
 #[derive(Clone, Debug)]
 pub struct Forcing {
-    /// False if it stays as it is: Gauss-Newton takes every step.
-    adapts: bool,
+    /// eta, if it stays as it is.
+    fixed: Option<f64>,
+    /// The value that the steps have led to.
     eta: f64,
     /// E at x.
     energy: f64,
@@ -29,31 +41,35 @@ pub struct Forcing {
     trial: f64,
     /// The decrease of E that the model predicts for s.
     predicted: f64,
-    /// True if eta ended the solve that s is of.
-    decided: bool,
+    /// The values of the preconditioner with which eta has ended the solve that s is of.
+    decided: Option<Range>,
 }
 
 impl Forcing {
     /// As a solve begins.
     pub fn new(options: &SolveOptions) -> Forcing {
         Forcing {
-            adapts: options.eta.is_none() && options.method == Method::LevenbergMarquardt,
-            eta: options.eta.unwrap_or(LEAST),
+            fixed: options.eta.or((options.method == Method::GaussNewton).then_some(TIGHT.least)),
+            eta: 0.0,
             energy: f64::NAN,
             trial: f64::NAN,
             predicted: f64::NAN,
-            decided: false,
+            decided: None,
         }
     }
 
     /// The same, for solves that are nearly exact.
     pub fn exact() -> Forcing {
-        Forcing { adapts: false, eta: EXACT, ..Forcing::new(&SolveOptions::default()) }
+        Forcing { fixed: Some(EXACT), ..Forcing::new(&SolveOptions::default()) }
     }
 
     /// The factor of r0.z0 that r.z is compared with; below 0, so that nothing meets it, where |r| decides.
-    pub fn bound(&self, options: &SolveOptions) -> f64 {
-        if options.linear_tolerance.is_some() { -1.0 } else { self.eta * self.eta }
+    pub fn bound(&self, range: Range, options: &SolveOptions) -> f64 {
+        if options.linear_tolerance.is_some() { -1.0 } else { self.eta(range).powi(2) }
+    }
+
+    fn eta(&self, range: Range) -> f64 {
+        self.fixed.unwrap_or_else(|| self.eta.clamp(range.least, MOST))
     }
 
     /// x was evaluated.
@@ -61,8 +77,8 @@ impl Forcing {
         self.energy = energy;
     }
 
-    /// A step was proposed. A solve that went by other rules says nothing of eta.
-    pub fn proposed(&mut self, predicted: f64, decided: bool) {
+    /// A step was proposed. A solve that went by other rules than eta says nothing of it.
+    pub fn proposed(&mut self, predicted: f64, decided: Option<Range>) {
         (self.predicted, self.trial, self.decided) = (predicted, f64::NAN, decided);
     }
 
@@ -83,14 +99,13 @@ impl Forcing {
     }
 
     fn adapt(&mut self, gain_ratio: f64) {
-        if !self.adapts || !self.decided {
-            return;
-        }
-        if gain_ratio > 0.5 {
-            self.eta = (self.eta / FACTOR).max(LEAST);
-        } else if gain_ratio < 0.25 || gain_ratio.is_nan() {
-            self.eta = (self.eta * FACTOR).min(MOST);
-        }
+        let Some(range) = self.decided else { return };
+        let change = match gain_ratio {
+            g if g > 0.5 => 1.0 / range.factor,
+            g if g < 0.25 || g.is_nan() => range.factor,
+            _ => 1.0,
+        };
+        self.eta = (self.eta(range) * change).clamp(range.least, MOST);
     }
 }
 
@@ -102,28 +117,31 @@ mod tests {
     fn eta_follows_the_gain_ratio() {
         let options = SolveOptions::default();
         let mut f = Forcing::new(&options);
-        let mut step = |trial: f64, accepted: bool| {
+        let mut step = |range: Range, trial: f64, accepted: bool| {
             f.at_x(1.0);
-            f.proposed(0.5, true);
+            f.proposed(0.5, Some(range));
             f.tried(trial);
             if accepted {
                 f.accepted()
             } else {
                 f.rejected()
             }
-            f.eta
+            f.eta(range)
         };
-        assert_eq!(step(0.6, true), 1e-3);
-        assert_eq!(step(0.9, true), 1e-2);
-        assert_eq!(step(0.8, true), 1e-2);
-        assert_eq!(step(f64::NAN, false), 0.1);
-        assert_eq!(step(2.0, false), 0.3);
-        assert!((step(0.5, true) - 0.03).abs() < 1e-15);
+        assert_eq!(step(TIGHT, 0.6, true), 1e-3);
+        assert_eq!(step(TIGHT, 0.9, true), 1e-2);
+        assert_eq!(step(TIGHT, 0.8, true), 1e-2);
+        assert_eq!(step(TIGHT, f64::NAN, false), 0.1);
+        assert_eq!(step(TIGHT, 2.0, false), 0.3);
+        assert!((step(TIGHT, 0.5, true) - 0.03).abs() < 1e-15);
+        // Each kind has its least.
+        assert_eq!(step(LOOSE, 0.8, true), 0.1);
+        assert!((step(LOOSE, 0.9, true) - 0.3).abs() < 1e-15);
         let fixed = SolveOptions { eta: Some(0.07), ..SolveOptions::default() };
         let mut f = Forcing::new(&fixed);
         f.rejected();
-        assert_eq!(f.bound(&fixed), 0.07 * 0.07);
+        assert_eq!(f.bound(LOOSE, &fixed), 0.07 * 0.07);
         let tolerance = SolveOptions { linear_tolerance: Some(1e-3), ..SolveOptions::default() };
-        assert!(f.bound(&tolerance) < 0.0);
+        assert!(f.bound(TIGHT, &tolerance) < 0.0);
     }
 }

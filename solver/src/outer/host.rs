@@ -4,7 +4,7 @@
 //! x holds the free scalars alone. A scalar that its bounds hold is no part of the linear system: it has no entry of g and of the diagonal, and
 //! no direction moves it.
 
-use crate::outer::forcing::Forcing;
+use crate::outer::forcing::{Forcing, Range};
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::outer::pcg::{Solution, Stopping};
 use crate::outer::vectors::Workers;
@@ -45,9 +45,9 @@ pub(crate) trait Model {
     fn product(&mut self, p: &[f64], q: &mut [f64]);
     /// Solves (J^T J + diag(damping)) d = b on the scalars that are not held; b is 0 at the others, and so is d.
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution;
-    /// True if r.z measures the error of a linear solve, as it does where M is near A (multigrid, aggregation).
-    fn measures_error(&self) -> bool {
-        false
+    /// The values of eta, if r.z measures the error of a linear solve, as it does where M is near A (multigrid, aggregation).
+    fn eta(&self) -> Option<Range> {
+        None
     }
     /// The threads that go over vectors.
     fn workers(&self) -> Workers<'_> {
@@ -260,7 +260,7 @@ impl<M: Model> Steps for Host<'_, M> {
         let stopping = Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
-            eta: self.model.measures_error().then(|| self.forcing.bound(o)),
+            eta: self.model.eta().map(|range| self.forcing.bound(range, o)),
             limit,
             watch: &self.watch,
         };
@@ -270,7 +270,7 @@ impl<M: Model> Steps for Host<'_, M> {
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
             predicted = self.descend();
         }
-        self.forcing.proposed(predicted, true);
+        self.forcing.proposed(predicted, self.model.eta());
         let workers = self.model.workers();
         LinearResult {
             iterations: solution.iterations,

@@ -179,7 +179,8 @@ pub struct SolveOptions {
     pub linear_tolerance: Option<f64>,
     /// zeta >= 0 of the model stopping rule.
     pub forcing: f64,
-    /// eta > 0 of the stopping rule sqrt(r.z) <= eta sqrt(r0.z0) of multigrid and aggregation; `None`: as the steps turn out, from 1e-3 to 0.3.
+    /// eta > 0 of the stopping rule sqrt(r.z) <= eta sqrt(r0.z0) of multigrid and aggregation; `None`: as the steps turn out, from 0.1
+    /// (multigrid) or 1e-3 (aggregation) to 0.3.
     pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,

@@ -9,7 +9,7 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::auto::{Auto, Errors, Solved, Trial};
 use crate::outer::course::{Course, End, Reached};
-use crate::outer::forcing::Forcing;
+use crate::outer::forcing::{Forcing, Range};
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps, Used};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::cancel::Watch;
@@ -131,11 +131,11 @@ impl Run {
     /// Notes what a linear solve that begins uses.
     fn note(&mut self) {
         let kind = &self.kinds[usize::from(self.kind)];
-        let bound = self.forcing.bound(&self.options);
+        let bound = kind.eta().map(|range| self.forcing.bound(range, &self.options));
         self.used = Used {
             preconditioner: kind.name(),
             setup_seconds: self.setup_seconds - self.earlier_setup_seconds,
-            eta: (kind.goes_by_norm() && bound >= 0.0).then(|| bound.sqrt()),
+            eta: bound.filter(|&bound| bound >= 0.0).map(f64::sqrt),
         };
         self.earlier_setup_seconds = self.setup_seconds;
     }
@@ -313,7 +313,8 @@ impl OnPlan<'_> {
         self.plan.set_number(Number::Tolerance, tolerance.map_or(-1.0, |tau| tau * tau))?;
         let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
-        self.plan.set_number(Number::Eta, self.run.forcing.bound(&self.run.options))?;
+        let eta = self.eta().map_or(-1.0, |range| self.run.forcing.bound(range, &self.run.options));
+        self.plan.set_number(Number::Eta, eta)?;
         self.plan.set_number(Number::Limit, limit as f64)
     }
 
@@ -523,6 +524,11 @@ impl OnPlan<'_> {
         }
     }
 
+    /// The values of eta with the preconditioner in use, if that goes by it.
+    fn eta(&self) -> Option<Range> {
+        self.run.kinds[usize::from(self.run.kind)].eta()
+    }
+
     fn is_on_gpu(&self) -> bool {
         self.plan.k.target.gpu.is_some()
     }
@@ -655,7 +661,7 @@ impl Steps for OnPlan<'_> {
             model[ModelScalar::Step as usize].sqrt(),
             model[ModelScalar::X as usize].sqrt(),
         );
-        self.run.forcing.proposed(predicted, self.run.used.eta.is_some());
+        self.run.forcing.proposed(predicted, self.eta().filter(|_| self.run.used.eta.is_some()));
         LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
     }
 

@@ -35,6 +35,7 @@ use crate::matrix_free::preconditioner::diagonal::{Block, computed};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
 use crate::matrix_free::stop::{self, Progress, Rule};
 use crate::matrix_free::vectors::What;
+use crate::outer::forcing::Range;
 use crate::problem::options::OptionError;
 use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::model::Energy;
@@ -120,14 +121,14 @@ pub trait Preconditioner: Send + Sync {
         products.reduce(|a, b| a + b).expect("at least one component")
     }
 
-    /// Tells whether r.z measures the error, so that PCG ends by eta and not by the model.
-    fn goes_by_norm(&self) -> bool {
-        false
+    /// The values of eta, if r.z measures the error, so that PCG ends by that and not by the model.
+    fn eta(&self) -> Option<Range> {
+        None
     }
 
     /// The rules that end PCG, of which the first that holds counts.
     fn rules(&self, of: &Progress) -> Vec<Rule> {
-        if self.goes_by_norm() { stop::rules_by_norm(of) } else { stop::rules(of) }
+        if self.eta().is_some() { stop::rules_by_norm(of) } else { stop::rules(of) }
     }
 }
 

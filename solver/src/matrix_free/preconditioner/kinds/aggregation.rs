@@ -8,6 +8,7 @@ use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
 use crate::matrix_free::vectors::{Extents, Initial, Role, What};
+use crate::outer::forcing::{Range, TIGHT};
 use crate::problem::options::{self, OptionError};
 use crate::problem::{aggregates, levels};
 use sumsq_codegen::{Expr, Func, ScalarType};
@@ -83,8 +84,8 @@ impl Preconditioner for Aggregation {
         own.into_iter().zip(correction).map(|(z, e)| &w * z + e).collect()
     }
 
-    fn goes_by_norm(&self) -> bool {
-        true
+    fn eta(&self) -> Option<Range> {
+        Some(TIGHT)
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {

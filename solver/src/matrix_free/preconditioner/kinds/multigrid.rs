@@ -7,6 +7,7 @@ use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin,
 use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
+use crate::outer::forcing::{LOOSE, Range};
 use crate::problem::levels;
 use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, Func, ScalarType};
@@ -109,8 +110,8 @@ impl Preconditioner for Multigrid {
         own.iter().zip(&e).enumerate().map(value).collect()
     }
 
-    fn goes_by_norm(&self) -> bool {
-        true
+    fn eta(&self) -> Option<Range> {
+        Some(LOOSE)
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {
