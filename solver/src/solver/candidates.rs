@@ -43,7 +43,7 @@ const AGGREGATE_CYCLE: f64 = 0.032;
 
 /// Bytes that memory moves while code of levels is loaded from where it is kept, and the plan grows by it. To compile it takes some twenty times
 /// as long, once.
-const COMPILATION: f64 = 0.5e9;
+const COMPILATION: f64 = 0.15e9;
 
 /// The course of `auto` as a solve begins. `elements`: those of a space that sweeps and levels go over.
 pub(super) fn auto(energy: &Energy, data: &ProblemData<'_>, elements: Elements) -> Auto {
