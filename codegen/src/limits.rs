@@ -18,7 +18,7 @@ pub struct Limits {
 }
 
 /// The work that LLVM spends on the code of a processor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Effort {
     /// Code that runs fast.
     #[default]

@@ -30,7 +30,6 @@ fn told(report: &Report, data: &ProblemData) -> Told {
 
 impl Bench<'_> {
     fn solve(&self) -> Result<Told, SolveError> {
-        // Of full effort: no other code is kept.
         let options =
             CompileOptions { backend: Backend::Cuda, threads: Some(1), ..CompileOptions::default() };
         let steps =

@@ -1,6 +1,6 @@
 //! Compiled pipelines that are kept in the user's [`Cache`]: neither lowered nor compiled again.
 //!
-//! The key is all that the code follows from: pipeline and schedule to the last field, the target, and the build, which is
+//! The key is all that the code follows from: pipeline and schedule to the last field, the effort, the target, and the build, which is
 //! the hash of this crate's sources and LLVM's version. A block holds the object, or for a GPU the host's part with its objects and the kernels as
 //! PTX, which the driver compiles and keeps in a folder of its own; how arguments follow from a signature; and the regions of inputs that are
 //! required: whoever knows the key needs no pipeline.
@@ -15,7 +15,7 @@ use crate::expr::exact::exact_text;
 use crate::expr::listed;
 use crate::func::Pipeline;
 use crate::ir::stmt::{LoweredFunction, Required};
-use crate::limits::Limits;
+use crate::limits::{Effort, Limits};
 use crate::lower::LowerOptions;
 use crate::nests::bounds_query::BoundsQuery;
 use crate::schedule::Schedule;
@@ -128,14 +128,14 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// That of a pipeline under a schedule.
+    /// That of a pipeline under a schedule, by code of this effort.
     pub(super) fn new(
         cache: &'a Cache,
-        pipeline: &Pipeline,
-        schedule: &Schedule,
+        job: (&Pipeline, &Schedule),
+        effort: Effort,
         target: &Target,
     ) -> Place<'a> {
-        Place::of(cache, key(&exact_text(&(pipeline, schedule)), target))
+        Place::of(cache, key(&(exact_text(&job), effort), target))
     }
 
     /// That of a key.
@@ -162,7 +162,6 @@ mod tests {
     use crate::backend::llvm::tests::chain;
     use crate::expr::Expr;
     use crate::func::{Func, Input, Var};
-    use crate::limits::Effort;
     use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
     use crate::types::ScalarType;
     use std::fs;
@@ -203,9 +202,13 @@ mod tests {
         assert_eq!((run(&compiled(2, &host)), files()), (vec![2, 3, 4, 5, 6], 2));
         let lanes = if host.lanes == 4 { 8 } else { 4 };
         assert_eq!((run(&compiled(2, &host.with_lanes(lanes))), files()), (vec![2, 3, 4, 5, 6], 3));
+        // Code of another effort is other code, and is kept as well.
         let least = Limits { effort: Effort::Least, ..Limits::default() };
-        let quick = Compiled::all_kept(vec![job(4)], &Target::host(), least, cache.as_ref()).unwrap();
-        assert_eq!((run(&quick[0]), quick[0].key(), files()), (vec![4, 5, 6, 7, 8], None, 3));
+        for _ in 0..2 {
+            let quick = Compiled::all_kept(vec![job(1)], &Target::host(), least, cache.as_ref()).unwrap();
+            assert_eq!((run(&quick[0]), files()), (vec![1, 2, 3, 4, 5], 4));
+            assert_ne!(quick[0].key(), third.key());
+        }
     }
 
     #[test]

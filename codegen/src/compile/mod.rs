@@ -22,7 +22,7 @@ use crate::expr::Name;
 use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
 use crate::jobs::in_parallel;
-use crate::limits::{Effort, Limits};
+use crate::limits::Limits;
 use crate::lower::segments::segments;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
@@ -154,7 +154,7 @@ impl Compiled {
         Compiled::all_kept(jobs, target, limits, cache().as_ref())
     }
 
-    /// As [`Compiled::all_within`], with this cache in place of the user's. Code of less than full effort is neither kept nor loaded.
+    /// As [`Compiled::all_within`], with this cache in place of the user's.
     pub fn all_kept(
         jobs: Vec<(Pipeline, Schedule)>,
         target: &Target,
@@ -162,14 +162,12 @@ impl Compiled {
         cache: Option<&Cache>,
     ) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions { limits, ..LowerOptions::default() };
-        // Keys do not tell efforts apart.
-        let cache = cache.filter(|_| limits.effort == Effort::Full);
         let mut jobs: Vec<_> = jobs.into_iter().enumerate().map(|(i, job)| (job.0.nodes(), i, job)).collect();
         jobs.sort_by_key(|&(nodes, i, _)| (Reverse(nodes), i));
         let stack = stack_for(jobs.first().map_or(0, |&(nodes, ..)| nodes));
         let order: Vec<usize> = jobs.iter().map(|&(_, i, _)| i).collect();
         let made = in_parallel(jobs, stack, |(nodes, _, (pipeline, schedule))| {
-            let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target));
+            let place = cache.map(|cache| Place::new(cache, (&pipeline, &schedule), limits.effort, target));
             if let Some(kept) = place.as_ref().and_then(Place::load) {
                 return Ok(Half::Kept(kept));
             }

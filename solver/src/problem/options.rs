@@ -156,7 +156,7 @@ pub struct CompileLimits {
     pub instructions: u64,
     /// Seconds for derivation and compilation, which are looked at between passes.
     pub seconds: f64,
-    /// The work that LLVM spends on the code of a processor. Code of less than all of it is not kept for later starts.
+    /// The work that LLVM spends on the code of a processor.
     pub effort: Effort,
 }
 
