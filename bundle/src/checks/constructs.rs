@@ -32,19 +32,20 @@ fn agrees_with(preconditioner: Preconditioner, energy: &Energy, data: &ProblemDa
     let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
     let v = random.numbers(x.len());
     let compile = CompileOptions { precision: Precision::F64, preconditioner, ..CompileOptions::default() };
-    if let Err(SolveError::Option(_)) = Solver::compile_for(energy.clone(), &compile, Target::host()) {
-        return;
-    }
+    let compiled = |target: Target| Solver::compile_for(energy.clone(), &compile, target);
+    let on_cpu = match compiled(Target::host()) {
+        Err(SolveError::Option(_)) => return,
+        on_cpu => on_cpu.unwrap(),
+    };
     let solve =
         SolveOptions { linear_tolerance: Some(1e-12), iterations: Some(3), ..SolveOptions::default() };
-    let on = |target: Target| {
-        let solver = Solver::compile_for(energy.clone(), &compile, target).unwrap();
+    let end = |solver: Solver| {
         let mut plan = solver.plan(data).unwrap();
         let certificate = plan.certify(data, &x, &v).unwrap();
         assert!(certificate.passed(), "{:?}", certificate.failures());
         plan.solve(&mut data.clone(), &solve).unwrap().energy_final
     };
     let device = CompileOptions { backend: Backend::Cuda, ..compile.clone() }.machine().unwrap();
-    let (cpu, gpu) = (on(Target::host()), on(device));
+    let (cpu, gpu) = (end(on_cpu), end(compiled(device).unwrap()));
     assert!((cpu - gpu).abs() <= 1e-9 * cpu.abs(), "E = {gpu}, on the CPU {cpu}");
 }
