@@ -33,7 +33,7 @@ pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use crate::problem::report::{Grids, Held, Iteration, Lent, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{
-    Evaluation, LinearProbe, Machine, Problem, Solver, Work, choices, lowered, ptx, schedules, sizes,
+    Evaluation, LinearProbe, Machine, Problem, Solver, Work, choices, lowered, ptx, ptx_of, schedules, sizes,
 };
 pub use sumsq_codegen as codegen;
 pub use sumsq_codegen::Level;

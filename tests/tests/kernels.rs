@@ -78,9 +78,10 @@ fn kernels((energy, preconditioner, sm): Job) -> Vec<Usage> {
         preconditioner,
         ..CompileOptions::default()
     };
-    let all = sumsq::ptx(&example_energy(energy), &options).unwrap_or_else(|e| panic!("{energy}: {e}"));
     let auto = preconditioner == Preconditioner::Auto;
-    let own = |(name, _): &(String, String)| auto || name.contains('@') || name.contains("aggregates");
+    let own = |name: &str| auto || name.contains('@') || name.contains("aggregates");
+    let all = sumsq::ptx_of(&example_energy(energy), &options, own);
+    let all = all.unwrap_or_else(|e| panic!("{energy}: {e}"));
     let assembled = |(name, text): (String, String)| {
         let bare = ["add", "sub", "mul", "fma"]
             .iter()
@@ -90,7 +91,7 @@ fn kernels((energy, preconditioner, sm): Job) -> Vec<Usage> {
         }
         assemble(&text, sm).unwrap_or_else(|e| panic!("{energy}, {name}, sm_{sm}: {e}"))
     };
-    all.into_iter().filter(own).flat_map(assembled).collect()
+    all.into_iter().flat_map(assembled).collect()
 }
 
 /// Runs a step of a case; afterwards the machine has counts of its kernels. Returns the number of unknown scalars.
@@ -182,9 +183,10 @@ fn loops_of_kernels_assemble() {
     for (energy, sm, threads) in all {
         let options =
             CompileOptions { precision: Precision::Mixed, capability: Some(sm), ..CompileOptions::default() };
-        let modules = sumsq::ptx(&example_energy(energy), &options).unwrap();
-        let modules = modules.iter().filter(|(name, _)| name.starts_with("pcg_"));
-        let entries = modules.flat_map(|(_, ptx)| ptx.split(".entry ").skip(1).map(move |rest| (ptx, rest)));
+        let of_pcg = |name: &str| name.starts_with("pcg_");
+        let modules = sumsq::ptx_of(&example_energy(energy), &options, of_pcg).unwrap();
+        let entries =
+            modules.iter().flat_map(|(_, ptx)| ptx.split(".entry ").skip(1).map(move |rest| (ptx, rest)));
         let phases: Vec<Phase> = entries.map(|(ptx, rest)| phase(ptx, rest)).collect();
         assert!(phases.len() >= 4, "{energy}: {}", phases.len());
         let text = grid_loop(&phases, threads).unwrap_or_else(|| panic!("{energy}: the kernels are not one"));

@@ -383,6 +383,19 @@ pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, So
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, String)>, SolveError> {
+    ptx_of(energy, options, |_| true)
+}
+
+/// As [`ptx`], of those pipelines alone whose names are wanted: no others are compiled.
+///
+/// # Errors
+/// As for [`Solver::compile`].
+#[doc(hidden)]
+pub fn ptx_of(
+    energy: &Energy,
+    options: &CompileOptions,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, String)>, SolveError> {
     let options = CompileOptions { backend: Backend::Cuda, ..options.clone() };
     let target = options.shown_machine();
     let limits = options.limits(Instant::now());
@@ -391,7 +404,8 @@ pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, Str
         let text = sumsq_codegen::compile::ptx_within(&s.pipeline, &s.schedule, &target, limits)?;
         Ok((s.pipeline.name, text))
     };
-    let all: Result<_, SolveError> = settings.pipelines(&k).into_iter().map(text).collect();
+    let of_name = |(_, s): &(_, Scheduled)| wanted(&s.pipeline.name);
+    let all: Result<_, SolveError> = settings.pipelines(&k).into_iter().filter(of_name).map(text).collect();
     all.map_err(|e| e.at_largest(energy))
 }
 
