@@ -16,10 +16,10 @@ pub struct Range {
     factor: f64,
 }
 
-/// Where a set-up costs as much as some twenty iterations: aggregation.
+/// For set-ups that cost as much as some twenty iterations: aggregation.
 pub const TIGHT: Range = Range { least: 1e-3, factor: 10.0 };
 
-/// Where it costs as much as some five: multigrid.
+/// For those that cost as much as some five: multigrid.
 pub const LOOSE: Range = Range { least: 0.1, factor: 3.0 };
 
 /// The largest that it becomes.
