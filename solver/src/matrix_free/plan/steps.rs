@@ -78,6 +78,8 @@ pub struct Run {
     pub growth_seconds: f64,
     /// The preconditioner of the last linear solve.
     used: Used,
+    /// The values of eta with it, where PCG went by that.
+    range: Option<Range>,
 }
 
 impl Run {
@@ -107,6 +109,7 @@ impl Run {
             earlier_setup_seconds: 0.0,
             growth_seconds: 0.0,
             used: Used::default(),
+            range: None,
         }
     }
 
@@ -131,11 +134,12 @@ impl Run {
     /// Notes what a linear solve that begins uses.
     fn note(&mut self) {
         let kind = &self.kinds[usize::from(self.kind)];
-        let bound = kind.eta().map(|range| self.forcing.bound(range, &self.options));
+        self.range = kind.eta().filter(|_| self.options.linear_tolerance.is_none());
+        let bound = self.range.map(|range| self.forcing.bound(range, &self.options));
         self.used = Used {
             preconditioner: kind.name(),
             setup_seconds: self.setup_seconds - self.earlier_setup_seconds,
-            eta: bound.filter(|&bound| bound >= 0.0).map(f64::sqrt),
+            eta: bound.map(f64::sqrt),
         };
         self.earlier_setup_seconds = self.setup_seconds;
     }
@@ -313,7 +317,8 @@ impl OnPlan<'_> {
         self.plan.set_number(Number::Tolerance, tolerance.map_or(-1.0, |tau| tau * tau))?;
         let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
-        let eta = self.eta().map_or(-1.0, |range| self.run.forcing.bound(range, &self.run.options));
+        let range = self.run.kinds[usize::from(self.run.kind)].eta();
+        let eta = range.map_or(-1.0, |range| self.run.forcing.bound(range, &self.run.options));
         self.plan.set_number(Number::Eta, eta)?;
         self.plan.set_number(Number::Limit, limit as f64)
     }
@@ -524,11 +529,6 @@ impl OnPlan<'_> {
         }
     }
 
-    /// The values of eta with the preconditioner in use, if that goes by it.
-    fn eta(&self) -> Option<Range> {
-        self.run.kinds[usize::from(self.run.kind)].eta()
-    }
-
     fn is_on_gpu(&self) -> bool {
         self.plan.k.target.gpu.is_some()
     }
@@ -661,7 +661,7 @@ impl Steps for OnPlan<'_> {
             model[ModelScalar::Step as usize].sqrt(),
             model[ModelScalar::X as usize].sqrt(),
         );
-        self.run.forcing.proposed(predicted, self.eta().filter(|_| self.run.used.eta.is_some()));
+        self.run.forcing.proposed(predicted, self.run.range);
         LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
     }
 
