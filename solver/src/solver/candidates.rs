@@ -41,8 +41,8 @@ const GRID_ITERATION: f64 = 2.8;
 /// Share of the set-up that an iteration with aggregation costs beside what it does without.
 const AGGREGATE_CYCLE: f64 = 0.032;
 
-/// Bytes that memory moves while code of levels is loaded from where it is kept, and the plan grows by it. To compile it takes some twenty times
-/// as long, once.
+/// Bytes that memory moves in the time that loading code of levels from where it is kept, and growing the plan by it, count for. They take up to
+/// four times as long where a plan grows, nothing in later solves on it; to compile the code takes a second, once.
 const COMPILATION: f64 = 0.15e9;
 
 /// The course of `auto` as a solve begins. `elements`: those of a space that sweeps and levels go over.
