@@ -5,6 +5,7 @@ use crate::matrix_free::preconditioner::aggregates::loops::{
 };
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
 
@@ -39,6 +40,38 @@ pub struct ByColumns {
     pub blocks: Vec<(u32, u32)>,
 }
 
+/// The pattern of a symmetric matrix, and that of its half on and above the diagonal.
+#[derive(Clone, Default, Debug)]
+pub struct Symmetric {
+    /// Of all of it.
+    pub whole: Arc<Pattern>,
+    /// Of the half.
+    pub half: Pattern,
+    /// For every block of the whole, the place in the half of it or of its mirror image.
+    places: Vec<u32>,
+}
+
+impl Symmetric {
+    /// Of a pattern that is symmetric.
+    pub fn new(whole: Pattern) -> Symmetric {
+        let above = |i: usize| whole.row(i).iter().copied().filter(|&j| j as usize >= i).collect();
+        let half = Pattern::new((0..whole.rows()).map(above));
+        let of_row = |i: usize| whole.row(i).iter().map(move |&j| (i, j));
+        let place = |(i, j): (usize, u32)| {
+            let (upper, lower) = (i.min(j as usize), i.max(j as usize));
+            half.place(upper, lower as u32).expect("the pattern is symmetric") as u32
+        };
+        let places = (0..whole.rows()).flat_map(of_row).map(place).collect();
+        Symmetric { whole: Arc::new(whole), half, places }
+    }
+
+    /// Bytes of its lists but for the whole pattern.
+    pub fn bytes(&self) -> usize {
+        let Pattern { starts, columns } = &self.half;
+        starts.len() * size_of::<usize>() + (columns.len() + self.places.len()) * size_of::<u32>()
+    }
+}
+
 impl Pattern {
     /// The pattern of these rows, which need not be sorted and may have columns twice.
     pub fn new(rows: impl Iterator<Item = Vec<u32>>) -> Pattern {
@@ -50,6 +83,11 @@ impl Pattern {
             pattern.starts.push(pattern.columns.len());
         }
         pattern
+    }
+
+    /// One column of so many blocks.
+    pub fn column(rows: usize) -> Pattern {
+        Pattern { starts: (0..=rows).collect(), columns: vec![0; rows] }
     }
 
     /// Number of rows.
@@ -168,42 +206,60 @@ impl<S: Number> Blocks<S> {
     }
 
     /// Makes it A^T B, which is known to be symmetric, with transposed blocks and on such a pattern. The half on and above the diagonal is
-    /// computed, the other one is its copy.
+    /// computed in memory of its own, the whole is a copy of it.
     pub fn multiply_to_symmetric(
         &mut self,
         pool: &Pool,
         a: &Columns<S>,
         b: &Blocks<S>,
-        pattern: Arc<Pattern>,
+        of: &Symmetric,
+        half: &mut Vec<S>,
     ) {
-        self.reshape(pattern.clone(), b.width, a.width);
-        let shape = [b.height, b.width, a.width];
-        each_ragged(pool, &mut self.values, &pattern.starts, a.width * b.width, |i, out| {
+        self.reshape(of.whole.clone(), b.width, a.width);
+        let (shape, size) = ([b.height, b.width, a.width], self.size());
+        half.resize(of.half.columns.len() * size, S::default());
+        each_ragged(pool, half, &of.half.starts, size, |i, out| {
             out.fill(S::default());
             let own = a.of.starts[i]..a.of.starts[i + 1];
             let lefts = &a.values[own.start * a.size()..own.end * a.size()];
             let rows = &a.of.blocks[own];
-            let (row_of, columns, others) = (|n: usize| rows[n].0, pattern.row(i), true);
+            let (row_of, columns, others) = (|n: usize| rows[n].0, of.half.row(i), true);
             loops::run(
                 shape,
                 RowOfProduct { lefts, row_of, b: b.parts(), first: i as u32, columns, others, out },
             );
         });
-        self.mirror();
-    }
-
-    /// Makes the half below the diagonal a copy of the other one.
-    fn mirror(&mut self) {
-        let (n, size, pattern) = (self.width, self.size(), self.pattern.clone());
-        for i in 0..pattern.rows() {
-            for place in pattern.starts[i]..pattern.starts[i + 1] {
-                let j = pattern.columns[place] as usize;
-                let Some(from) = pattern.place(j, i as u32).filter(|_| j <= i) else { continue };
-                let pairs = (0..n).flat_map(|r| (0..n).map(move |c| (r, c)));
-                for (r, c) in pairs.filter(|(r, c)| i != j || r > c) {
-                    self.values[place * size + r * n + c] = self.values[from * size + c * n + r];
+        let (n, half) = (self.width, &half[..]);
+        each_ragged(pool, &mut self.values, &of.whole.starts, size, |i, out| {
+            let first = of.whole.starts[i];
+            for place in first..of.whole.starts[i + 1] {
+                let from = &half[of.places[place] as usize * size..][..size];
+                let to = &mut out[(place - first) * size..][..size];
+                match (of.whole.columns[place] as usize).cmp(&i) {
+                    Ordering::Greater => to.copy_from_slice(from),
+                    // Rounding is not symmetric.
+                    Ordering::Equal => copy_symmetric(from, n, to),
+                    Ordering::Less => copy_transposed(from, n, to),
                 }
             }
+        });
+    }
+}
+
+/// Copies a square block transposed.
+fn copy_transposed<S: Number>(from: &[S], n: usize, to: &mut [S]) {
+    for (r, row) in to.chunks_exact_mut(n).enumerate() {
+        for c in 0..row.len() {
+            row[c] = from[c * n + r];
+        }
+    }
+}
+
+/// Copies the upper triangle of a square block to both.
+fn copy_symmetric<S: Number>(from: &[S], n: usize, to: &mut [S]) {
+    for (r, row) in to.chunks_exact_mut(n).enumerate() {
+        for c in 0..row.len() {
+            row[c] = from[r.min(c) * n + r.max(c)];
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Pattern};
 use crate::matrix_free::preconditioner::aggregates::dense::invert;
-use crate::matrix_free::preconditioner::aggregates::loops::{Number, add_blocks};
+use crate::matrix_free::preconditioner::aggregates::loops::Number;
 use crate::matrix_free::preconditioner::aggregates::numbers::Numbers;
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
@@ -10,7 +10,6 @@ use crate::matrix_free::preconditioner::hierarchy::shape::{coordinates_of, numbe
 use crate::matrix_free::skeleton::packed;
 use crate::problem::aggregates::{Candidate, MOST_COMPONENTS};
 use crate::problem::data::GraphData;
-use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
@@ -31,6 +30,22 @@ struct Pair {
     channels: usize,
     /// Its entries: channels, with their places in a transposed block of the first slot's row and of the second's.
     entries: Vec<(usize, [usize; 2])>,
+}
+
+/// Memory for candidates while their local components are made.
+#[derive(Default)]
+pub struct Completion<S> {
+    /// The candidates without these, one column of blocks.
+    held: Blocks<S>,
+    /// A times that.
+    force: Blocks<S>,
+}
+
+impl<S> Completion<S> {
+    /// Its bytes.
+    pub fn bytes(&self) -> usize {
+        (self.held.values.len() + self.force.values.len()) * size_of::<S>()
+    }
 }
 
 /// A block that a hyperedge adds to a row of A.
@@ -221,6 +236,7 @@ impl Finest {
         sources: &Sources,
         of: &Numbers<S>,
         a: &Blocks<S>,
+        Completion { held, force }: &mut Completion<S>,
         all: &mut Vec<f64>,
     ) {
         let (c, k) = (self.components, sources.candidates.len());
@@ -250,22 +266,21 @@ impl Finest {
         if !sources.spread.contains(&false) {
             return;
         }
-        let mut held = vec![S::default(); all.len()];
-        each(pool, &mut held, c * k, |e, held| {
+        if held.values.is_empty() {
+            held.reshape(Arc::new(Pattern::column(self.elements())), c, k);
+        }
+        each(pool, &mut held.values, c * k, |e, held| {
             held.iter_mut().zip(&all[e * c * k..]).for_each(|(held, v)| *held = S::nearest(*v));
         });
+        force.multiply(pool, a, held, held.pattern.clone());
         let local: Vec<usize> = (0..c).filter(|&i| !sources.spread[i]).collect();
-        each(pool, all, c * k, |e, b| self.complete(&local, a, e, &held, b));
+        each(pool, all, c * k, |e, b| self.complete(&local, a, e, force.block(e), b));
     }
 
-    /// Makes the local components of the candidates at an element minimise the energy with the spread ones held.
-    fn complete<S: Number>(&self, local: &[usize], a: &Blocks<S>, e: usize, held: &[S], b: &mut [f64]) {
-        let (c, size, n) = (self.components, b.len(), local.len());
-        let k = size / c;
-        let mut force: SmallVec<[S; MOST * MOST]> = smallvec![S::default(); size];
-        for (f, block) in a.row(e) {
-            add_blocks(block, &held[f as usize * size..][..size], [c, k], &mut force);
-        }
+    /// Makes the local components of the candidates at an element minimise the energy with the spread ones held, which leave such a force there.
+    fn complete<S: Number>(&self, local: &[usize], a: &Blocks<S>, e: usize, force: &[S], b: &mut [f64]) {
+        let (c, n) = (self.components, local.len());
+        let k = b.len() / c;
         let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
         let (mut block, mut inverse) = ([S::default(); MOST * MOST], [S::default(); MOST * MOST]);
         let pairs = local.iter().flat_map(|&i| local.iter().map(move |&j| (i, j)));

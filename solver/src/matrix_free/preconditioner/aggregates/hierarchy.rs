@@ -1,7 +1,7 @@
 //! All levels of a space, and a cycle over them.
 
 use crate::matrix_free::preconditioner::aggregates::cycle::{self, Vectors};
-use crate::matrix_free::preconditioner::aggregates::finest::Finest;
+use crate::matrix_free::preconditioner::aggregates::finest::{Completion, Finest};
 use crate::matrix_free::preconditioner::aggregates::level::{Level, News};
 use crate::matrix_free::preconditioner::aggregates::loops::Number;
 use crate::matrix_free::preconditioner::aggregates::numbers::{Numbers, Source};
@@ -17,6 +17,7 @@ pub struct Hierarchy<S> {
     sources: Sources,
     finest: Finest,
     numbers: Numbers<S>,
+    completion: Completion<S>,
     levels: Vec<Level<S>>,
     /// A^-1 on the coarsest level, if that is small enough.
     inverse: Option<Vec<f64>>,
@@ -63,7 +64,8 @@ impl<S: Number> Hierarchy<S> {
         }
         let fine = [vec![S::default(); n], vec![S::default(); n]];
         let numbers = Numbers::new(&sources, finest.elements(), finest.pair_numbers());
-        let mut of = Hierarchy { sources, finest, numbers, levels, inverse: None, fine, vectors: vec![] };
+        let (completion, inverse, vectors) = (Completion::default(), None, vec![]);
+        let mut of = Hierarchy { sources, finest, numbers, completion, levels, inverse, fine, vectors };
         of.make_vectors();
         of
     }
@@ -78,12 +80,12 @@ impl<S: Number> Hierarchy<S> {
 
     /// Makes A and the candidates of the finest level.
     fn make_finest(&mut self, pool: &Pool, news: News) {
-        let Hierarchy { sources, finest: structure, numbers, levels, .. } = self;
+        let Hierarchy { sources, finest: structure, numbers, completion, levels, .. } = self;
         let finest = &mut levels[0];
         if news == News::Everything {
             structure.undamped(pool, numbers, &mut finest.a);
             // Of J^T J, before D is added.
-            structure.candidates(pool, sources, numbers, &finest.a, &mut finest.candidates);
+            structure.candidates(pool, sources, numbers, &finest.a, completion, &mut finest.candidates);
         }
         structure.damp(pool, numbers, &mut finest.a);
     }
@@ -170,7 +172,12 @@ impl<S: Number> Levels for Hierarchy<S> {
         let candidates = self.sources.candidates.len();
         let levels = self.levels.iter().map(|l| l.bytes(candidates)).sum::<usize>();
         let inverse = COARSEST * COARSEST * size_of::<f64>();
-        self.finest.bytes() + self.numbers.bytes() + levels + vectors * size_of::<S>() + inverse
+        self.finest.bytes()
+            + self.numbers.bytes()
+            + self.completion.bytes()
+            + levels
+            + vectors * size_of::<S>()
+            + inverse
     }
 }
 

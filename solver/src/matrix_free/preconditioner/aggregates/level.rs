@@ -1,7 +1,7 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
 use crate::matrix_free::preconditioner::aggregates::blocks::{
-    Blocks, ByColumns, Columns, Pattern, apply_inverse,
+    Blocks, ByColumns, Columns, Pattern, Symmetric, apply_inverse,
 };
 use crate::matrix_free::preconditioner::aggregates::dense::{MOST, invert, orthonormalise};
 use crate::matrix_free::preconditioner::aggregates::loops::{self, Number, SmoothRow, add_squares};
@@ -33,15 +33,10 @@ pub struct Level<S> {
     ap: Blocks<S>,
     /// T, a block for every member of every aggregate.
     t: Vec<S>,
-    /// The strong couplings of elements, as aggregates were last formed.
-    strong: Lists,
-}
-
-/// A list for every element: where they begin, and all of them.
-#[derive(Clone, PartialEq, Eq, Default)]
-struct Lists {
-    starts: Vec<usize>,
-    all: Vec<u32>,
+    /// P^T A P on and above the diagonal.
+    half: Vec<S>,
+    /// For every block of A whether it couples elements strongly, as aggregates were last formed.
+    strong: Vec<bool>,
 }
 
 /// News of A since the last time.
@@ -66,7 +61,7 @@ pub struct Shape {
     /// Of P, of A P and of P^T A P.
     p: Arc<Pattern>,
     ap: Arc<Pattern>,
-    next: Arc<Pattern>,
+    next: Symmetric,
     /// The blocks of P by columns.
     columns: Arc<ByColumns>,
 }
@@ -81,15 +76,9 @@ impl<S: Number> Level<S> {
     /// Makes the shape of the step to the next level as it is where all that is coupled is strongly so; the next one's pattern.
     pub fn plan(&mut self) -> Option<Arc<Pattern>> {
         let a = &self.a.pattern;
-        let (mut starts, mut all) = (vec![0], vec![]);
-        for e in 0..a.rows() {
-            all.extend(a.row(e).iter().filter(|f| **f as usize != e));
-            starts.push(all.len());
-        }
-        let (own, count) = aggregates::aggregates(&starts, &all);
-        self.shape = (count > 0).then(|| Shape::new(a, own, count));
-        self.strong = Lists { starts, all };
-        self.shape.as_ref().map(|s| s.next.clone())
+        let others = |e: usize| a.row(e).iter().map(move |f| *f as usize != e);
+        self.form((0..a.rows()).flat_map(others).collect());
+        self.shape.as_ref().map(|s| s.next.whole.clone())
     }
 
     /// Scalars of an element.
@@ -139,7 +128,7 @@ impl<S: Number> Level<S> {
         self.smooth(pool, &shape);
         self.ap.multiply(pool, &self.a, &self.p, shape.ap.clone());
         self.columns.keep(pool, &shape.columns, &self.p);
-        next.a.multiply_to_symmetric(pool, &self.columns, &self.ap, shape.next.clone());
+        next.a.multiply_to_symmetric(pool, &self.columns, &self.ap, &shape.next, &mut self.half);
         self.silence(pool, noise, &mut next.a);
         self.p.transpose_blocks(pool);
         self.shape = Some(shape);
@@ -153,13 +142,25 @@ impl<S: Number> Level<S> {
         if self.shape.as_ref().is_some_and(stays) {
             return;
         }
-        let (own, count) = aggregates::aggregates(&strong.starts, &strong.all);
-        self.shape = (count > 0).then(|| Shape::new(&self.a.pattern, own, count));
+        self.form(strong);
+    }
+
+    /// Forms aggregates of elements that these blocks of A couple.
+    fn form(&mut self, strong: Vec<bool>) {
+        let a = &self.a.pattern;
+        let (mut starts, mut all) = (vec![0], vec![]);
+        for e in 0..a.rows() {
+            let of = a.row(e).iter().zip(&strong[a.starts[e]..]);
+            all.extend(of.filter(|(_, strong)| **strong).map(|(f, _)| *f));
+            starts.push(all.len());
+        }
+        let (own, count) = aggregates::aggregates(&starts, &all);
+        self.shape = (count > 0).then(|| Shape::new(a, own, count));
         self.strong = strong;
     }
 
-    /// The elements that every element is strongly coupled with, ascending.
-    fn strong(&self, pool: &Pool, threshold: f64) -> Lists {
+    /// The blocks of A that couple elements strongly.
+    fn strong(&self, pool: &Pool, threshold: f64) -> Vec<bool> {
         let (a, threshold) = (&self.a, threshold.powi(2));
         // Squares of Frobenius norms, 0 of an element's own block; and the largest of every element.
         let mut norms = vec![0.0; a.pattern.columns.len()];
@@ -173,16 +174,13 @@ impl<S: Number> Level<S> {
         each(pool, &mut largest, 1, |e, largest| {
             largest[0] = norms[own(e)].iter().copied().fold(0.0, f64::max);
         });
-        let mut strong = Lists { starts: Vec::with_capacity(self.elements() + 1), all: vec![] };
-        strong.starts.push(0);
-        for e in 0..self.elements() {
-            let of = a.pattern.row(e).iter().zip(&norms[own(e)]);
-            let is_strong = |f: u32, norm: f64| {
-                norm > 0.0 && norm >= threshold * (largest[e] * largest[f as usize]).sqrt()
-            };
-            strong.all.extend(of.filter(|(f, norm)| is_strong(**f, **norm)).map(|(f, _)| *f));
-            strong.starts.push(strong.all.len());
-        }
+        let mut strong = vec![false; norms.len()];
+        each_ragged(pool, &mut strong, &a.pattern.starts, 1, |e, strong| {
+            for ((f, norm), strong) in a.pattern.row(e).iter().zip(&norms[own(e)]).zip(strong) {
+                let least = threshold * (largest[e] * largest[*f as usize]).sqrt();
+                *strong = *norm > 0.0 && *norm >= least;
+            }
+        });
         strong
     }
 
@@ -298,7 +296,13 @@ impl<S: Number> Level<S> {
             let columns = s.columns.blocks.len() * 2 * size_of::<u32>();
             let products =
                 (2 * s.p.columns.len() + s.ap.columns.len() + s.members.len()) * block * candidates;
-            own + columns + products * number + lists(&s.p) + lists(&s.ap) + lists(a)
+            let half = s.next.half.columns.len() * candidates * candidates;
+            own + columns
+                + (products + half) * number
+                + lists(&s.p)
+                + lists(&s.ap)
+                + s.next.bytes()
+                + a.columns.len()
         });
         blocks + elements * block * candidates * size_of::<f64>() + lists(a) + shape
     }
@@ -335,7 +339,7 @@ impl Shape {
         let columns = p.by_columns(count);
         let row =
             |i: usize| columns.of(i).iter().flat_map(|&(e, _)| ap.row(e as usize).iter().copied()).collect();
-        let next = Arc::new(Pattern::new((0..count).map(row)));
+        let next = Symmetric::new(Pattern::new((0..count).map(row)));
         let (p, ap, columns) = (Arc::new(p), Arc::new(ap), Arc::new(columns));
         Shape { own, place, starts, members, a: a.clone(), p, ap, next, columns }
     }
