@@ -3,6 +3,11 @@
 //! With M near A, r.z is nearly the square of the error in the norm of A: at eta the step lacks eta^2 of what the model can fall. eta grows where the
 //! model of E fails, which no better solve of the linear system would mend, and shrinks where it holds. How tight it gets is a matter of costs
 //! ([`Range`]): a step has its set-up before any iteration.
+//!
+//! PCG with the other preconditioners ends by the model rule, k (Q_k - Q_{k-1}) <= zeta Q_k: a step is good enough once an iteration adds little to what the
+//! model has fallen. Where the model promises that nearly nothing remains of E, that is no measure: of two steps that both take 99 % of E, the one that
+//! leaves 0.1 % is worth ten times the other. There zeta is a share of what remains, as long as the model holds ([`Forcing::zeta`]). Only `auto` goes by
+//! this, which has levels for the many iterations that it may take.
 
 use crate::problem::options::{Method, SolveOptions};
 
@@ -43,7 +48,18 @@ pub struct Forcing {
     predicted: f64,
     /// The values of the preconditioner with which eta has ended the solve that s is of.
     decided: Option<Range>,
+    /// The model has held in the last step.
+    holds: bool,
 }
+
+/// The gain ratio from which on the model is said to hold.
+const HOLDS: f64 = 0.75;
+
+/// Share of E that is little, if it is all that the model leaves.
+const LITTLE: f64 = 0.05;
+
+/// The least factor of zeta.
+const LEAST: f64 = 1e-4;
 
 impl Forcing {
     /// As a solve begins.
@@ -55,6 +71,7 @@ impl Forcing {
             trial: f64::NAN,
             predicted: f64::NAN,
             decided: None,
+            holds: true,
         }
     }
 
@@ -70,6 +87,13 @@ impl Forcing {
 
     fn eta(&self, range: Range) -> f64 {
         self.fixed.unwrap_or_else(|| self.eta.clamp(range.least, MOST))
+    }
+
+    /// zeta of the model rule at a point of PCG with this Q, half of what the model has fallen there, where it is `zeta` otherwise.
+    pub fn zeta(&self, zeta: f64, q: f64) -> f64 {
+        let left = 1.0 - 2.0 * q / self.energy;
+        let promises = self.holds && left <= LITTLE;
+        if promises { zeta * (left / (1.0 - left)).max(LEAST) } else { zeta }
     }
 
     /// x was evaluated.
@@ -99,6 +123,7 @@ impl Forcing {
     }
 
     fn adapt(&mut self, gain_ratio: f64) {
+        self.holds = gain_ratio >= HOLDS;
         let Some(range) = self.decided else { return };
         let change = match gain_ratio {
             g if g > 0.5 => 1.0 / range.factor,
@@ -112,6 +137,29 @@ impl Forcing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The rule k (Q_k - Q_{k-1}) <= zeta Q_k becomes k (Q_k - Q_{k-1}) <= zeta (E / 2 - Q_k).
+    #[test]
+    fn zeta_is_a_share_of_what_a_model_that_holds_leaves() {
+        let mut f = Forcing::new(&SolveOptions::default());
+        // Nothing is known of E.
+        assert_eq!(f.zeta(0.01, 1.0), 0.01);
+        f.at_x(200.0);
+        assert_eq!(f.zeta(0.01, 80.0), 0.01);
+        assert!((f.zeta(0.01, 99.0) * 99.0 - 0.01 * (100.0 - 99.0)).abs() < 1e-12);
+        assert_eq!(f.zeta(0.01, 100.0), 1e-6);
+        let mut step = |trial: f64| {
+            f.at_x(200.0);
+            f.proposed(198.0, None);
+            f.tried(trial);
+            f.accepted();
+            f.at_x(200.0);
+            f.zeta(0.01, 99.0)
+        };
+        assert!(step(10.0) < 0.01);
+        assert_eq!(step(100.0), 0.01);
+        assert_eq!(step(f64::NAN), 0.01);
+    }
 
     #[test]
     fn eta_follows_the_gain_ratio() {

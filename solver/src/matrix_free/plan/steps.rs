@@ -50,6 +50,8 @@ pub struct Run {
     kinds: Vec<Arc<dyn Preconditioner>>,
     /// The choice between them, if that is left open: the first one, or a second one with levels.
     auto: Option<Auto>,
+    /// zeta of the linear system.
+    zeta: f64,
     /// The x that is set aside, if any is: a list per unknown.
     aside: Option<Vec<Vec<f64>>>,
     /// The number of the preconditioner in use.
@@ -89,6 +91,7 @@ impl Run {
         Run {
             watch: Watch::new(options.cancel.clone(), options.max_time),
             forcing: Forcing::new(&options),
+            zeta: options.forcing,
             options,
             exact: false,
             linear_limit,
@@ -180,6 +183,18 @@ pub struct Grown {
 
 /// The number of the preconditioner with levels, where a plan has one beside its own.
 const WITH_LEVELS: u8 = 1;
+
+/// The end of PCG with the cheap kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leg {
+    /// Its own.
+    Ended,
+    /// The one that was set: it may go on.
+    Open,
+}
+
+/// The factor by which zeta shrinks at least, where it does.
+const TIGHTER: f64 = 0.8;
 
 /// A solve together with its plan, for as long as a call takes.
 pub struct OnPlan<'a> {
@@ -315,7 +330,7 @@ impl OnPlan<'_> {
     fn set_rules(&mut self, limit: usize) -> Result<(), SolveError> {
         let tolerance = self.run.options.linear_tolerance;
         self.plan.set_number(Number::Tolerance, tolerance.map_or(-1.0, |tau| tau * tau))?;
-        let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
+        let zeta = if tolerance.is_none() { self.run.zeta } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
         let range = self.run.kinds[usize::from(self.run.kind)].eta();
         let eta = range.map_or(-1.0, |range| self.run.forcing.bound(range, &self.run.options));
@@ -388,11 +403,9 @@ impl OnPlan<'_> {
             return Ok(done);
         }
         let mut course = Course::default();
-        if !self.cheap_leg(auto, &mut course)? {
-            return Ok(false);
-        }
+        let Some(end) = self.cheap_leg(auto, &mut course)? else { return Ok(false) };
         let switched = self.reached();
-        let next = auto.next().filter(|_| self.is_at_limit() && switched.iterations < limit);
+        let next = auto.next().filter(|_| end == Leg::Open && switched.iterations < limit);
         let (Some(next), Some(measured)) = (next, course.before()) else {
             auto.solved(self.cheap());
             return Ok(true);
@@ -409,26 +422,42 @@ impl OnPlan<'_> {
         Ok(done)
     }
 
-    /// PCG with the cheap kind, to its end or to where levels take over. Returns whether it came there.
-    fn cheap_leg(&mut self, auto: &Auto, course: &mut Course) -> Result<bool, SolveError> {
-        let (limit, options) = (self.run.linear_limit, &self.run.options);
-        let end = match options.linear_tolerance {
-            Some(tau) => End::Residual(tau * tau * self.run.start.bb),
-            None => End::Model(options.forcing),
-        };
+    /// PCG with the cheap kind, to its end or to where levels take over; `None` if it was interrupted.
+    fn cheap_leg(&mut self, auto: &Auto, course: &mut Course) -> Result<Option<Leg>, SolveError> {
+        let limit = self.run.linear_limit;
         let most = auto.patience(limit).unwrap_or(limit);
+        self.run.zeta = self.run.options.forcing;
         loop {
             let to = if auto.next().is_some() { course.next(most) } else { limit };
             if !self.iterate(to)? {
-                return Ok(false);
+                return Ok(None);
             }
+            let k = self.reached().iterations;
             course.pass(self.reached());
-            let left = course.left(end).map(|left| left.min((limit - to) as f64));
-            let pays = left.is_some_and(|left| auto.pays_at_once(to, left));
-            if !self.is_at_limit() || to == most || to == limit || pays {
-                return Ok(true);
+            let goes_on = self.is_at_limit() || auto.next().is_some() && k < most && self.tightens();
+            if !goes_on {
+                return Ok(Some(Leg::Ended));
+            }
+            let end = match self.run.options.linear_tolerance {
+                Some(tau) => End::Residual(tau * tau * self.run.start.bb),
+                None => End::Model(self.run.zeta),
+            };
+            let left = course.left(end).map(|left| left.min((limit - k) as f64));
+            let pays = left.is_some_and(|left| auto.pays_at_once(k, left));
+            if k == most || k == limit || pays {
+                return Ok(Some(Leg::Open));
             }
         }
+    }
+
+    /// Tells whether PCG goes on where the model rule has ended it, by a tighter zeta.
+    fn tightens(&mut self) -> bool {
+        let zeta = self.run.forcing.zeta(self.run.options.forcing, self.reached().q);
+        let goes_on = self.linear_stop() == Some(LinearStop::Model) && zeta < TIGHTER * self.run.zeta;
+        if goes_on {
+            self.run.zeta = zeta;
+        }
+        goes_on
     }
 
     /// A linear system that the cheap kind has solved, or has left unsolved at the limit.
@@ -478,7 +507,7 @@ impl OnPlan<'_> {
             },
             ended: !self.is_at_limit(),
             early: false,
-            zeta: by_model.then_some(self.run.options.forcing),
+            zeta: by_model.then_some(self.run.zeta),
         }
     }
 
