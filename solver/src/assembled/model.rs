@@ -4,7 +4,7 @@ use crate::assembled::cholesky::NormalCholesky;
 use crate::assembled::inverse::Inverse;
 use crate::assembled::preconditioner::{self, element_blocks};
 use crate::assembled::{Explicit, Jacobian};
-use crate::outer::forcing::{LOOSE, Range, TIGHT};
+use crate::outer::forcing::Range;
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, pcg};
@@ -128,11 +128,7 @@ impl<'a> AssembledModel<'a> {
 
 impl Model for AssembledModel<'_> {
     fn eta(&self) -> Option<Range> {
-        match self.kind {
-            Preconditioner::Multigrid => Some(LOOSE),
-            Preconditioner::Aggregation => Some(TIGHT),
-            _ => None,
-        }
+        Range::of(self.kind)
     }
 
     fn energies(&mut self, x: &[f64]) -> Energies {

@@ -142,7 +142,7 @@ pub struct Auto {
 /// Iterations with levels that a linear system takes until something is known of them.
 const TYPICAL: f64 = 16.0;
 
-/// The same with multigrid, whose eta is loose ([`crate::outer::forcing::LOOSE`]).
+/// The same with multigrid, whose eta is loose ([`Range`](crate::outer::forcing::Range)).
 const TYPICAL_LOOSE: f64 = 4.0;
 
 /// The least number of iterations behind which levels take over.

@@ -9,7 +9,7 @@
 //! leaves 0.1 % is worth ten times the other. There zeta is a share of what remains, as long as the model holds ([`Forcing::zeta`]). Only `auto` goes by
 //! this, which has levels for the many iterations that it may take.
 
-use crate::problem::options::{Method, SolveOptions};
+use crate::problem::options::{Method, Preconditioner, SolveOptions};
 
 /// The values of eta with a preconditioner: the least, with which a solve begins, and the factor between neighbouring ones. The largest is 0.3.
 ///
@@ -22,10 +22,21 @@ pub struct Range {
 }
 
 /// For set-ups that cost as much as some twenty iterations: aggregation.
-pub const TIGHT: Range = Range { least: 1e-3, factor: 10.0 };
+const TIGHT: Range = Range { least: 1e-3, factor: 10.0 };
 
 /// For those that cost as much as some five: multigrid.
-pub const LOOSE: Range = Range { least: 0.1, factor: 3.0 };
+const LOOSE: Range = Range { least: 0.1, factor: 3.0 };
+
+impl Range {
+    /// The values with a preconditioner, if r.z measures the error with it.
+    pub fn of(kind: Preconditioner) -> Option<Range> {
+        match kind {
+            Preconditioner::Multigrid => Some(LOOSE),
+            Preconditioner::Aggregation => Some(TIGHT),
+            _ => None,
+        }
+    }
+}
 
 /// The largest that it becomes.
 const MOST: f64 = 0.3;

@@ -8,7 +8,7 @@ use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
 use crate::matrix_free::vectors::{Extents, Initial, Role, What};
-use crate::outer::forcing::{Range, TIGHT};
+use crate::outer::forcing::Range;
 use crate::problem::options::{self, OptionError};
 use crate::problem::{aggregates, levels};
 use sumsq_codegen::{Expr, Func, ScalarType};
@@ -85,7 +85,7 @@ impl Preconditioner for Aggregation {
     }
 
     fn eta(&self) -> Option<Range> {
-        Some(TIGHT)
+        Range::of(options::Preconditioner::Aggregation)
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {

@@ -7,7 +7,7 @@ use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin,
 use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
-use crate::outer::forcing::{LOOSE, Range};
+use crate::outer::forcing::Range;
 use crate::problem::levels;
 use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, Func, ScalarType};
@@ -111,7 +111,7 @@ impl Preconditioner for Multigrid {
     }
 
     fn eta(&self) -> Option<Range> {
-        Some(LOOSE)
+        Range::of(options::Preconditioner::Multigrid)
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {
