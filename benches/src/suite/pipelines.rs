@@ -1,5 +1,5 @@
 //! Image pipelines against Halide 21, both in this process, on the same arrays: Halide's hand-made schedules and its autoschedulers'.
-//! `SUMSQ_PIPELINES` names what the names of those that run contain, `SUMSQ_SCHEDULE` the file of a schedule that takes the place of theirs.
+//! `SUMSQ_PIPELINES` names what the names of those that run contain, `SUMSQ_SCHEDULE` the file of a schedule that takes the place of theirs. Short runs are repeated.
 
 use super::THREADS;
 use super::photograph::photograph;
@@ -8,16 +8,20 @@ use super::pipeline_cases::{Case, case, names};
 use super::pipeline_library::{Compiled, load, refused};
 use super::pipeline_ours::ours;
 use super::pipeline_summary::{Outcome, lost, summary};
-use crate::harness::{MIN_PAIRS, Ratio, compare_within, noise, time};
+use crate::harness::{Ratio, compare_within, time};
 use crate::report::Report;
 use crate::yardstick::stream::{Store, Stream};
 use std::cell::RefCell;
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sumsq::codegen::Schedule;
 
 /// Time for the pairs of one comparison.
 const BUDGET: Duration = Duration::from_secs(20);
+
+/// Shorter runs are repeated for so long untimed and as long timed, and their mean counts. The threads of a side have slept while the other one ran. Where
+/// both cores were busy then, Linux wakes them on the one core of their caller, and parts them some milliseconds later: no matter of schedules.
+const SHORT: Duration = Duration::from_millis(10);
 
 /// Our side, and the schedule of Halide's that it must agree with.
 const OURS: &str = "sumsq";
@@ -151,7 +155,7 @@ fn compared(
     let arguments = RefCell::new(arguments);
     // It ran before: what it returns is known.
     let run = |side: &Side| drop((side.run)(&mut arguments.borrow_mut()));
-    let timed = |side: &Side| time(&mut || run(side));
+    let timed = |side: &Side| steady(&mut || run(side));
     let mut ratios = vec![];
     for side in others {
         let name = format!("{application}: {} / {}", first.name, side.name);
@@ -161,9 +165,25 @@ fn compared(
     }
     if is_first {
         let name = format!("{}, against itself", label(application, first));
-        report.ratio(noise(&name, &mut || run(first), MIN_PAIRS));
+        report.ratio(compare_within(&name, &mut || timed(first), &mut || timed(first), BUDGET));
     }
     ratios
+}
+
+/// The time of a run: see [`SHORT`].
+fn steady(run: &mut dyn FnMut()) -> Duration {
+    let mut repeated = || {
+        let (start, mut runs) = (Instant::now(), 0);
+        while start.elapsed() < SHORT {
+            run();
+            runs += 1;
+        }
+        (start.elapsed() / runs, runs)
+    };
+    match repeated() {
+        (seconds, 1) => seconds,
+        _ => repeated().0,
+    }
 }
 
 /// Numbers of each side alone; `ratios` are those of the first to the others.
