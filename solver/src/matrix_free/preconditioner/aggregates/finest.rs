@@ -33,7 +33,6 @@ struct Pair {
 }
 
 /// Memory for candidates while their local components are made.
-#[derive(Default)]
 pub struct Completion<S> {
     /// The candidates without these, one column of blocks.
     held: Blocks<S>,
@@ -41,7 +40,17 @@ pub struct Completion<S> {
     force: Blocks<S>,
 }
 
-impl<S> Completion<S> {
+impl<S: Number> Completion<S> {
+    /// For so many elements; nothing where no component is local.
+    pub fn new(sources: &Sources, elements: usize) -> Completion<S> {
+        let rows = if sources.spread.contains(&false) { elements } else { 0 };
+        let (c, k) = (sources.components(), sources.candidates.len());
+        let pattern = Arc::new(Pattern::column(rows));
+        let blocks =
+            |pattern| Blocks { pattern, height: c, width: k, values: vec![S::default(); rows * c * k] };
+        Completion { held: blocks(pattern.clone()), force: blocks(pattern) }
+    }
+
     /// Its bytes.
     pub fn bytes(&self) -> usize {
         (self.held.values.len() + self.force.values.len()) * size_of::<S>()
@@ -265,9 +274,6 @@ impl Finest {
         });
         if !sources.spread.contains(&false) {
             return;
-        }
-        if held.values.is_empty() {
-            held.reshape(Arc::new(Pattern::column(self.elements())), c, k);
         }
         each(pool, &mut held.values, c * k, |e, held| {
             held.iter_mut().zip(&all[e * c * k..]).for_each(|(held, v)| *held = S::nearest(*v));

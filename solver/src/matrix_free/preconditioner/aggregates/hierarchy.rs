@@ -64,7 +64,8 @@ impl<S: Number> Hierarchy<S> {
         }
         let fine = [vec![S::default(); n], vec![S::default(); n]];
         let numbers = Numbers::new(&sources, finest.elements(), finest.pair_numbers());
-        let (completion, inverse, vectors) = (Completion::default(), None, vec![]);
+        let completion = Completion::new(&sources, finest.elements());
+        let (inverse, vectors) = (None, vec![]);
         let mut of = Hierarchy { sources, finest, numbers, completion, levels, inverse, fine, vectors };
         of.make_vectors();
         of
