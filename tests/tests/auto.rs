@@ -70,21 +70,27 @@ fn a_linear_system_has_the_same_solution() {
     }
 }
 
-/// The first solve that goes on with levels compiles them, as its report says; later ones of that solver find them.
+/// The first solve that goes on with levels compiles them, as its report says. Later problems of that solver have them from the plan on, and take the same
+/// steps with the same bits.
 #[test]
 fn code_of_levels_is_made_once() {
     let (energy, data) = coupled(257, 190, 0.001);
     let solver = Solver::compile(energy, &options(2)).unwrap();
     let growths = [0, 1].map(|_| {
         let mut problem = solver.plan(&data).unwrap().with_free_compilation();
+        let planned = !problem.hierarchies().is_empty();
         let options = SolveOptions { iterations: Some(4), ..by_model() };
-        let report = problem.solve(&mut data.clone(), &options).unwrap();
+        let mut data = data.clone();
+        let report = problem.solve(&mut data, &options).unwrap();
         assert!(kinds(&report).contains(&"multigrid"), "{:?}", kinds(&report));
         assert!(report.seconds.growth < report.seconds.solve);
-        (report.seconds.growth, report.to_string().contains("s of the solve went into compiling"))
+        let tells = report.to_string().contains("s of the solve went into compiling");
+        let bits: Vec<u64> = data.x().iter().map(|x| x.to_bits()).collect();
+        (planned, report.seconds.growth, tells, kinds(&report).join(" "), bits)
     });
-    assert!(growths[0].0 > 0.0 && growths[0].1, "{growths:?}");
-    assert_eq!(growths[1], (0.0, false));
+    let [(planned, growth, tells, kinds, bits), later] = growths;
+    assert!(!planned && growth > 0.0 && tells, "{planned} {growth} {tells}");
+    assert_eq!(later, (true, 0.0, false, kinds, bits));
 }
 
 /// Code of levels is made when block Jacobi has cost as much as that does, and not before.

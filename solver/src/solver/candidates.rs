@@ -35,6 +35,10 @@ const PER_PRODUCT: f64 = 27.0;
 /// The factor of both on grids, most of which are larger than caches.
 const ON_GRIDS: f64 = 1.4;
 
+/// The factor of both on graphs where an iteration moves more than caches hold: it waits for memory then, and set-ups do not.
+const BEYOND_CACHES: f64 = 0.4;
+const CACHES: f64 = 20e6;
+
 /// Iterations with multigrid, in iterations without.
 const GRID_ITERATION: f64 = 2.8;
 
@@ -54,7 +58,7 @@ pub(super) fn auto(energy: &Energy, data: &ProblemData<'_>, elements: Elements) 
             Candidate::new(kind, grid_setup(energy, elements) / iteration, GRID_ITERATION, compilation)
         }
         _ => {
-            let setup = aggregate_setup(energy, data) / iteration;
+            let setup = aggregate_setup(energy, data, iteration) / iteration;
             Candidate::new(kind, setup, 1.0 + AGGREGATE_CYCLE * setup, compilation)
         }
     };
@@ -89,12 +93,13 @@ fn grid_setup(energy: &Energy, elements: Elements) -> f64 {
     grids::served(energy).into_iter().map(of).sum()
 }
 
-fn aggregate_setup(energy: &Energy, data: &ProblemData<'_>) -> f64 {
+fn aggregate_setup(energy: &Energy, data: &ProblemData<'_>, iteration: f64) -> f64 {
+    let on_graphs = if iteration > CACHES { BEYOND_CACHES } else { 1.0 };
     let of = |space: SpaceId| {
         let (dims, c) = (energy.spaces[space.index()].len() as u32, component_count(energy, space));
         let elements = data.elements(energy, space) as f64;
         let on_grid = grids::coupled(energy).contains(&space);
-        let (of_grid, share) = if on_grid { (2.0 * f64::from(dims), ON_GRIDS) } else { (0.0, 1.0) };
+        let (of_grid, share) = if on_grid { (2.0 * f64::from(dims), ON_GRIDS) } else { (0.0, on_graphs) };
         // Of hyperedges, as meshes have them: each couples two elements, one way.
         let graphs = energy.graphs.iter().zip(data.graphs());
         let own = graphs.filter(|(g, _)| g.vertices.iter().any(|v| v.space == space));

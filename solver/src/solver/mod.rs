@@ -270,6 +270,25 @@ impl Code {
         Plan::new(self.k.clone(), &self.modules, data, self.pool.clone(), limit)
     }
 
+    /// A plan for the sizes of `data`, within so many bytes, and its code: with levels where an earlier problem of this solver has gone on with them and
+    /// they fit, so that no solve waits for their memory.
+    fn plan_at_once(
+        self: &Arc<Code>,
+        data: &ProblemData<'_>,
+        limit: Option<u64>,
+    ) -> Result<(Arc<Code>, Plan), SolveError> {
+        for code in
+            [&self.grown.multigrid, &self.grown.aggregation].into_iter().filter_map(|of| of.get()?.as_ref())
+        {
+            match code.plan(data, limit) {
+                Ok(plan) => return Ok((code.clone(), plan)),
+                Err(SolveError::Memory { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Ok((self.clone(), self.plan(data, limit)?))
+    }
+
     /// A plan that goes on from another one of the same problem, within so many bytes: see [`Plan::grown`].
     pub(crate) fn plan_from(
         &self,
@@ -458,17 +477,16 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
+    fn new(base: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
-        data.check_declared(&code.k.energy)?;
-        let limit = MemoryLimit::bytes(code.options.max_memory, data.bytes());
-        let plan = code.plan(data, limit)?;
+        data.check_declared(&base.k.energy)?;
+        let limit = MemoryLimit::bytes(base.options.max_memory, data.bytes());
+        let (code, plan) = base.plan_at_once(data, limit)?;
         let plan_seconds = started.elapsed().as_secs_f64();
-        let auto = match &code.given {
+        let auto = match &base.given {
             Some(energy) => Some(candidates::auto(energy, data, &plan.elements_swept(data)?)),
             None => None,
         };
-        let base = code.clone();
         Ok(Problem { code, base, plan, auto, plan_seconds, dims: data.dims().to_vec() })
     }
 
