@@ -425,7 +425,8 @@ impl OnPlan<'_> {
     /// PCG with the cheap kind, to its end or to where levels take over; `None` if it was interrupted.
     fn cheap_leg(&mut self, auto: &Auto, course: &mut Course) -> Result<Option<Leg>, SolveError> {
         let limit = self.run.linear_limit;
-        let most = auto.patience(limit).unwrap_or(limit);
+        let patience = auto.patience(limit);
+        let most = patience.unwrap_or(limit);
         self.run.zeta = self.run.options.forcing;
         loop {
             let to = if auto.next().is_some() { course.next(most) } else { limit };
@@ -434,7 +435,8 @@ impl OnPlan<'_> {
             }
             let k = self.reached().iterations;
             course.pass(self.reached());
-            let goes_on = self.is_at_limit() || auto.next().is_some() && k < most && self.tightens();
+            // More iterations are for levels to come.
+            let goes_on = self.is_at_limit() || patience.is_some_and(|most| k < most) && self.tightens();
             if !goes_on {
                 return Ok(Some(Leg::Ended));
             }
